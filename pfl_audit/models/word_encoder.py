@@ -91,7 +91,7 @@ class PatchStates:
     """Parameters that the page's patches meet beside those of the layout, before the first encoder layer.
 
     Attributes:
-        start: What stands before the patches, (1, 1, width).
+        start: What is put in front of the patches, (1, 1, width).
         norms: LayerNorms of the patches with their positions, in order.
     """
 

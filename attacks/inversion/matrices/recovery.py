@@ -35,7 +35,7 @@ _LARGE: Final = 100.0
 _MOST: Final = 10_000
 """Places up to which combinations of others are sought."""
 _FALLS: Final = 1000.0
-"""Ratio of the weakest input of a span to directions of errors, from which on these are told apart."""
+"""Ratio of the weakest input of a span to directions of errors, from which on both are distinguished."""
 _SEED: Final = 26
 """Seed of the random places, fixed so that the same update gives the same result."""
 _UNKNOWN: Final = Noise(0.0, 0.0, everywhere=False)

@@ -119,7 +119,7 @@ def test_the_first_round_gives_no_tokens(rooms: Callable[[str], Room], kind: str
     got = read(room, case)
     assert (got.right, got.present, got.false, got.causes) == (0, 0, 0, {Cause.FIRST})
     assert Cause.FIRST in {limit.cause for limit in bag_of(room.model, case).limits}
-    assert room.decision(case).level == "unresolved" or kind == "LayoutLMv3"  # whose tables show boxes
+    assert room.decision(case).level == ("unresolved" if kind == "Donut" else "leak")  # tables of a LayoutLMv3: boxes
 
 
 @BOTH
@@ -209,8 +209,9 @@ def test_adapters_of_the_page_encoder_alone_say_what_is_missing(rooms: Callable[
     case = later(room.case(0), lambda given: {name: part for name, part in given.items() if "encoder.enc" in name})
     assert case.seen.gradient
     got = read(room, case)
-    assert (got.present, got.causes) == (0, {Cause.MISSING} if got.causes else set())
+    assert (got.right, got.present) == (0, 0)
     assert any("adapters of the decoder's first self-attention" in words for words in got.limits)
+    assert Cause.MISSING in {limit.cause for limit in bag_of(room.model, case).limits}
 
 
 def test_a_layoutlm_without_tables_beside_adapters(rooms: Callable[[str], Room]) -> None:

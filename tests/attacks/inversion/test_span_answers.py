@@ -40,7 +40,7 @@ def answers(case: Case) -> set[tuple[int, ...]]:
     return {tuple(truth.text["labels"].tolist()[:-1]) for truth in case.truths}
 
 
-def told(room: Room, case: Case) -> tuple[int, int, int]:
+def beginnings(room: Room, case: Case) -> tuple[int, int, int]:
     """Beginnings of answers that came back, how many there are, and how many were named."""
     right, wanted, named = counts_of(room.model, case, bag_of(room.model, case))[ANSWERS][0].tolist()
     return right, wanted, named
@@ -60,7 +60,7 @@ def test_what_is_named_of_two_answers_is_true(room: Room, number: int, kind: str
         given = HALVES[kind](dict(case.seen.gradient))
     else:
         given = updates.trained(room.model, case.truths, 1, updates.sgd(1e-3))
-    right, wanted, named = told(room, replace(case, seen=replace(case.seen, gradient=given)))
+    right, wanted, named = beginnings(room, replace(case, seen=replace(case.seen, gradient=given)))
     assert right == named >= wanted / 2
 
 
