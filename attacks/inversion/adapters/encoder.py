@@ -20,12 +20,12 @@ from torch import Tensor
 from pfl_audit.attacks.inversion.adapters.explanation import silent
 from pfl_audit.attacks.inversion.adapters.positioned import AddedUp, PlacedTokens, placed_tokens, without_tokens
 from pfl_audit.attacks.inversion.adapters.recovery import span_beside
-from pfl_audit.attacks.inversion.adapters.rows import DOWN, halves_of, rounding_of_matrices
+from pfl_audit.attacks.inversion.adapters.rows import DOWN, halves_of, rounding_in, rounding_of_matrices
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
 from pfl_audit.attacks.inversion.analytic.signals import rows_of
-from pfl_audit.attacks.inversion.analytic.tables import Tables, read_tables
+from pfl_audit.attacks.inversion.analytic.tables import Tables, array_of, read_tables
 from pfl_audit.attacks.inversion.batches.inputs import TextInputs, through_norms
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.template.template import Template
@@ -129,26 +129,18 @@ def _patches(
     layout, states = encoder.layout, encoder.first.patches
     if states is None:
         return np.zeros((0, layout.width))
-    matrix, offset, at = (_read(weights, layout.tables[name].name) for name in ("projection", "bias", "patches"))
+    matrix, offset, at = (array_of(weights, layout.tables[name].name) for name in ("projection", "bias", "patches"))
     gradient = None if tables.projection is None else tables.projection.flatten(1).double().numpy()
-    matrix = matrix.flatten(1)
+    matrix = matrix.reshape(len(matrix), -1)
     if gradient is None and min(matrix.shape) >= layout.width:
         return missing("the patch projection", "tokens: patches of the page may have any direction, and hide them")
     features = np.eye(matrix.shape[1])
     if gradient is not None:
-        ending = layout.tables["projection"].name
-        rounded = next(
-            (part.numpy() for name, part in errors.items() if name.endswith(ending)), np.zeros(len(gradient))
-        )
+        rounded = rounding_in(errors, layout.tables["projection"].name, len(gradient))
         features = span_beside(gradient, features[:0], noise, rounded)
-    places = (at[0, 1:] + offset).double().numpy()
-    start = (_read(weights, states.start)[0] + at[0, :1]).double().numpy()
-    features = features @ matrix.double().numpy().T
-    norms = [
-        (_read(weights, norm.gain).double().numpy(), _read(weights, norm.shift).double().numpy(), norm.epsilon)
-        for norm in states.norms
-    ]
-    vectors, own = through_norms(np.concatenate([features, places, start]), norms)
+    places, start = at[0, 1:] + offset, array_of(weights, states.start)[0] + at[0, :1]
+    norms = [(array_of(weights, norm.gain), array_of(weights, norm.shift), norm.epsilon) for norm in states.norms]
+    vectors, own = through_norms(np.concatenate([features @ matrix.T, places, start]), norms)
     return np.concatenate([vectors, own])
 
 
@@ -219,7 +211,3 @@ def _joined(got: Recovery, found: PlacedTokens, limits: Sequence[Limit]) -> Reco
         present=torch.from_numpy(found.present),
         limits=tuple(limits),
     )
-
-
-def _read(weights: Mapping[str, Tensor], ending: str) -> Tensor:
-    return next(part.detach().cpu() for name, part in weights.items() if name == ending or name.endswith(f".{ending}"))

@@ -17,11 +17,15 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.update.difference import rounding_of
 from pfl_audit.errors import AuditError
+
+Floats = NDArray[np.float64]
 
 DOWN: Final = ".lora_A."
 UP: Final = ".lora_B."
@@ -110,6 +114,16 @@ def rounding_of_matrices(
             if rounded is not None:
                 found[name] = torch.from_numpy(rounded)
     return found
+
+
+def rounding_in(errors: Mapping[str, Tensor], ending: str, rows: int) -> Floats:
+    """Errors of the matrix whose name ends like this, float64 (rows,); zeros where they are not known.
+
+    Args:
+        errors: As of ``rounding_of_matrices``.
+    """
+    found = next((part for name, part in errors.items() if name.endswith(ending)), None)
+    return np.zeros(rows) if found is None else found.double().numpy()
 
 
 def halves_of(

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.errors import AuditError
 from pfl_audit.models.word_encoder import EmbeddingLayout, TableName
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,16 @@ def read_tables(gradient: Mapping[str, Tensor], layout: EmbeddingLayout) -> Tabl
     """
     found = {name: find_tensor(gradient, table.name, table.shape) for name, table in layout.tables.items()}
     return Tables(**{name: found.get(name) for name in get_args(TableName)})
+
+
+def weight_of(weights: Mapping[str, Tensor], ending: str) -> Tensor:
+    """The weight whose name ends like this, at the beginning or after a dot, without its graph."""
+    return next(part.detach() for name, part in weights.items() if name == ending or name.endswith(f".{ending}"))
+
+
+def array_of(weights: Mapping[str, Tensor], ending: str) -> Floats:
+    """The same as an array, float64."""
+    return np.asarray(weight_of(weights, ending).cpu().double().numpy())
 
 
 def find_tensor(gradient: Mapping[str, Tensor], ending: str, shape: tuple[int, ...]) -> Tensor | None:

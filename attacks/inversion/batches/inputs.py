@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.analytic.tables import array_of
 from pfl_audit.models.word_encoder import EmbeddingLayout, EncoderInputs
 
 Floats = NDArray[np.float64]
@@ -46,11 +48,7 @@ class TextInputs:
         Args:
             weights: By parameter; of names only their endings count.
         """
-
-        def read(ending: str) -> Floats:
-            name = next(name for name in weights if name == ending or name.endswith(f".{ending}"))
-            return weights[name].detach().cpu().double().numpy()
-
+        read = partial(array_of, weights)
         parts = ("word", "position", "types", "x", "y", "h", "w")
         tables: dict[str, Floats] = {name: read(table.name) for name, table in layout.tables.items() if name in parts}
         return cls(layout, tables, tuple((read(norm.gain), read(norm.shift), norm.epsilon) for norm in names.norms))

@@ -15,7 +15,7 @@ from torch import Tensor
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.signals import rows_of
-from pfl_audit.attacks.inversion.analytic.tables import find_tensor
+from pfl_audit.attacks.inversion.analytic.tables import find_tensor, weight_of
 from pfl_audit.attacks.inversion.batches.certificate import ERROR, error_of
 from pfl_audit.attacks.inversion.batches.inputs import POSITION, TOKEN, TextInputs
 from pfl_audit.attacks.inversion.batches.pages import Guess, page_with
@@ -183,7 +183,7 @@ def _feed(
     if isinstance(found, Limit):
         return found
     name = encoder.first.feed
-    most = min(next(part.shape for key, part in weights.items() if key == name or key.endswith(f".{name}")))
+    most = min(weight_of(weights, name).shape)
     if found[0].rank > _FULL * most:
         words = f"pages: too many positions for the first feed-forward layer, {found[0].rank} directions of {most}"
         return Limit(Cause.CROWDED, words)
@@ -193,7 +193,7 @@ def _feed(
 def _bases(
     update: Mapping[str, Tensor], names: tuple[str, ...], weights: Mapping[str, Tensor], noise: Noise
 ) -> list[Basis] | Limit:
-    shapes = {name: next(p.shape for k, p in weights.items() if k == name or k.endswith(f".{name}")) for name in names}
+    shapes = {name: weight_of(weights, name).shape for name in names}
     parts = [find_tensor(update, name, tuple(shape)) for name, shape in shapes.items()]
     shared = [part for part in parts if part is not None]
     if not shared:

@@ -22,14 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.adapters.rows import rounding_in
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
 from pfl_audit.attacks.inversion.analytic.noise import Noise
-from pfl_audit.attacks.inversion.analytic.tables import find_tensor
+from pfl_audit.attacks.inversion.analytic.tables import array_of, find_tensor, weight_of
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.input_span.corners import needed
 from pfl_audit.attacks.inversion.input_span.gap import first_apart
 from pfl_audit.attacks.inversion.input_span.recovery import noise_in
-from pfl_audit.attacks.inversion.input_span.sequence import Parts, first_layer, weight_of
+from pfl_audit.attacks.inversion.input_span.sequence import Parts, first_layer
 from pfl_audit.models.word_tables import SumsWordsAndBoxes
 
 Floats = NDArray[np.float64]
@@ -83,7 +84,7 @@ def answers_in(
     if states is None or queries is None:
         return Answers((), (missing("the decoder's first layer", "the answers are unknown"),))
     layer = first_layer(names, tables.causal_bias, weights)
-    words = weight_of(weights, tables.word.name).detach().cpu().double().numpy()
+    words = array_of(weights, tables.word.name)
     chance = np.random.default_rng(_SEED).integers(len(words), size=_NULL)
     known, null = (words[some] * layer.norm for some in ([tables.start], chance))
     basis, apart = first_apart(states.bases(noise), known, null[None], len(words), lower=True)
@@ -164,11 +165,8 @@ def _shared(
     for ending in endings:
         part = find_tensor(update, ending, tuple(weight_of(weights, ending).shape))
         if part is not None:
-            rounded = next(
-                (each.numpy() for name, each in errors.items() if name.endswith(ending)), np.zeros(len(part))
-            )
             parts.append(part.double().numpy())
-            added.append(np.hypot(noise.sigma, rounded))
+            added.append(np.hypot(noise.sigma, rounding_in(errors, ending, len(part))))
     return _Shared(np.concatenate(parts), np.concatenate(added)) if parts else None
 
 

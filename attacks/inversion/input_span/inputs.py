@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.analytic.tables import array_of
 from pfl_audit.models.word_tables import SummedInputs
 
 Floats = NDArray[np.float64]
@@ -52,11 +54,7 @@ class InputParts:
         Args:
             weights: By parameter; of names only their endings count.
         """
-
-        def read(ending: str) -> Floats:
-            name = next(name for name in weights if name == ending or name.endswith(f".{ending}"))
-            return weights[name].detach().cpu().double().numpy()
-
+        read = partial(array_of, weights)
         norm = read(names.norm)
         across, down = (table - table.mean(axis=1, keepdims=True) for table in (read(names.across), read(names.down)))
         return cls(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
 from pfl_audit.attacks.inversion.analytic.noise import noise_of
-from pfl_audit.attacks.inversion.analytic.tables import find_tensor
+from pfl_audit.attacks.inversion.analytic.tables import find_tensor, weight_of
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.input_span.fits import Fits
@@ -22,7 +22,7 @@ from pfl_audit.attacks.inversion.input_span.page import EXACT, read_page
 from pfl_audit.attacks.inversion.input_span.pairs import Paired
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals
-from pfl_audit.attacks.inversion.input_span.sequence import Distances, first_layer, weight_of
+from pfl_audit.attacks.inversion.input_span.sequence import Distances, first_layer
 from pfl_audit.attacks.inversion.input_span.text_search import search
 from pfl_audit.attacks.inversion.input_span.texts import Texts, Word
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed

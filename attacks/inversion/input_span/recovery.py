@@ -17,10 +17,10 @@ from pfl_audit.attacks.inversion.adapters.recovery import (
     span_beside,
     span_of_patches,
 )
-from pfl_audit.attacks.inversion.adapters.rows import halves_of, holds_adapters
+from pfl_audit.attacks.inversion.adapters.rows import halves_of, holds_adapters, rounding_in
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated, sent
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
-from pfl_audit.attacks.inversion.analytic.tables import find_tensor
+from pfl_audit.attacks.inversion.analytic.tables import find_tensor, weight_of
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.input_span.boxes import boxes_in
 from pfl_audit.attacks.inversion.input_span.corners import Standing, needed, standing
@@ -28,7 +28,6 @@ from pfl_audit.attacks.inversion.input_span.dropout import share_dropped
 from pfl_audit.attacks.inversion.input_span.gap import Apart
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.pairs import Paired, pair
-from pfl_audit.attacks.inversion.input_span.sequence import weight_of
 from pfl_audit.attacks.inversion.input_span.sums import Sums, of_boxes, of_tokens
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed, pairs_in
 from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
@@ -260,8 +259,7 @@ class _Read:
 
     def rounded(self, ending: str) -> Floats:
         """Standard deviation of what the rounding of weights adds, float64 (rows,); zeros where it is not known."""
-        found = next((part for name, part in self.errors.items() if name.endswith(ending)), None)
-        return np.zeros(_shape(self.weights, ending)[0]) if found is None else found.numpy()
+        return rounding_in(self.errors, ending, _shape(self.weights, ending)[0])
 
     def sums(self, certain: Allowed, matcher: Tensor | None) -> tuple[Sums, Sums] | None:
         """Sums of signals of tokens and of boxes; None without the table of words, or if its output is not found."""
@@ -284,7 +282,7 @@ class _Read:
             return None
         if (matcher := self.shared(names.matcher)) is None:
             return nothing(missing("the spatial matcher", "adapters show tokens only where boxes are known"))
-        matrix, offset = (weight_of(self.weights, ending).detach() for ending in (names.patches, names.patches_offset))
+        matrix, offset = (weight_of(self.weights, ending) for ending in (names.patches, names.patches_offset))
         patches = span_of_patches(self.shared(names.patches), matrix, offset, self.noise)
         beside = span_beside(matcher, self.parts.placed(boxes), self.noise, self.rounded(names.matcher))
         return private_tokens(halves, self.parts, boxes, beside, known, patches, self.noise)

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.analytic.tables import array_of
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 from pfl_audit.models.word_tables import FirstAttention
 
@@ -160,9 +161,7 @@ def first_layer(names: FirstAttention, bias: Callable[[int], Tensor], weights: M
         bias: What is added to its scores, by length.
         weights: By parameter.
     """
-
-    def read(ending: str) -> Floats:
-        return weight_of(weights, ending).detach().cpu().double().numpy()
+    read = partial(array_of, weights)
 
     @lru_cache(maxsize=64)
     def added(length: int) -> Floats:
@@ -179,8 +178,3 @@ def first_layer(names: FirstAttention, bias: Callable[[int], Tensor], weights: M
         heads=names.heads,
         bias=added,
     )
-
-
-def weight_of(weights: Mapping[str, Tensor], ending: str) -> Tensor:
-    """The weight whose name ends like this."""
-    return next(part for name, part in weights.items() if name == ending or name.endswith(f".{ending}"))

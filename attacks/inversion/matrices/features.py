@@ -59,20 +59,20 @@ class Outside:
         return Outside(self.inputs, self.map[:, :size])
 
     def words(self) -> Floats:
-        """Of all tokens, float64 (vocabulary, n)."""
+        """Images of all tokens, float64 (vocabulary, n)."""
         return np.asarray(self.inputs.tables["word"] @ self.map)
 
     def places(self, positions: Ints, kind: int) -> Floats:
-        """Of positions with a token type, float64 (positions, n)."""
+        """Images of positions with a token type, float64 (positions, n)."""
         rows = self.inputs.tables["position"][positions + self.inputs.layout.first]
         return np.asarray((rows + self.inputs.tables["types"][kind]) @ self.map)
 
     def boxes(self, boxes: Ints) -> Floats:
-        """Of boxes, int64 (m, 4), float64 (m, n)."""
+        """Images of boxes, int64 (m, 4): float64 (m, n)."""
         return np.asarray(self.inputs.boxes(boxes) @ self.map)
 
     def intervals(self, edges: str, size: str, pairs: Ints) -> Floats:
-        """Of pairs of a lower and an upper edge with their difference, float64 (pairs, n).
+        """Images of pairs of a lower and an upper edge with their difference, float64 (pairs, n).
 
         Args:
             edges: Table of the edges, ``x`` or ``y``.

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfl_audit.attacks.inversion.adapters.rows import rounding_of_matrices
+from pfl_audit.attacks.inversion.adapters.rows import rounding_in, rounding_of_matrices
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery
@@ -194,11 +194,7 @@ def _matrices(update: Mapping[str, Tensor], encoder: WordEncoder) -> dict[str, T
 def _added(seen: Observation, parts: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> Floats:
     """Standard deviation of what the rounding of one step's weights adds to an entry, float64 (rows,)."""
     errors = rounding_of_matrices(seen.gradient, weights, tuple(parts), seen.steps) if seen.steps == 1 else {}
-    rows = [
-        next((error.numpy() for name, error in errors.items() if name.endswith(ending)), np.zeros(len(part)))
-        for ending, part in parts.items()
-    ]
-    return np.concatenate(rows).astype(np.float64)
+    return np.concatenate([rounding_in(errors, ending, len(part)) for ending, part in parts.items()])
 
 
 def _certain(found: Found, batch: int, bases: Sequence[Basis], patches: int) -> Bools:

@@ -151,7 +151,7 @@ class _Search:
         return self._inside(found)
 
     def _down(self, outside: Outside, rows: Ints, pairs: Ints) -> Floats:
-        """Of places without their left and right edges, float64 (n, directions)."""
+        """Images of places without their left and right edges, float64 (n, directions)."""
         return np.asarray(self._inputs.words(rows) @ outside.map + outside.intervals("y", "h", pairs))
 
     def _radius(self, outside: Outside, empty: Ints) -> float:

@@ -16,7 +16,7 @@ def stepped(size: float, optimizer: Optimizer, steps: int, change: float, start:
 
     Args:
         size: Standard deviation of the weights.
-        change: Of the gradients between the steps, over their size.
+        change: Standard deviation of what differs between the gradients of two steps, in units of ``start``.
         start: Standard deviation of the gradients.
     """
     generator = torch.Generator().manual_seed(0)
