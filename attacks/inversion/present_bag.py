@@ -17,7 +17,7 @@ from pfl_audit.attacks.inversion.controls import (
     SAMPLES,
     WORDS,
 )
-from pfl_audit.attacks.inversion.decision import decide
+from pfl_audit.attacks.inversion.decision import Decision, decide
 from pfl_audit.attacks.inversion.present_decision import against, beside, closed_finding
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.context import AuditContext
@@ -79,10 +79,14 @@ def bag_check(
     return spec.ran(
         metrics=[*against(decision, quiet), *metrics],
         tables=[Table(title="By update", columns=columns, rows=rows)],
-        finding=closed_finding(
-            decision, text, "different words of private fields", [one.limits for one in bagged], bounds=bounds
-        ),
+        finding=closed_finding(decision, text, _counted(decision), [one.limits for one in bagged], bounds=bounds),
     )
+
+
+def _counted(decision: Decision | None) -> str:
+    """What the measure of a decision counts, in the plural."""
+    what = "words" if decision is None or decision.measure == ANY_ORDER else NAMES[decision.measure]
+    return f"different {what} of private fields"
 
 
 def extent(bagged: Sequence[Bagged], *, all_words: bool) -> str:
