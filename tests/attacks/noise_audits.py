@@ -1,8 +1,7 @@
-"""How many audits of pure noise end in a leak or a weak sign: python -m tests.attacks.noise_audits CASE FIRST LAST."""
+"""Audits of pure noise at the level of scores."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +11,6 @@ from pfl_audit.attacks.membership import present
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, evaluate
 from pfl_audit.attacks.membership.rows import ROWS, SCORES, AttackRow
-from pfl_audit.core.results import Level
 from pfl_audit.core.verdict import Budget
 
 from .simulated import table
@@ -135,15 +133,3 @@ def unlike(rng: np.random.Generator) -> Tables:
 CASES: dict[str, Callable[[np.random.Generator], Tables]] = {
     case.__name__: case for case in (equal, unequal, ties, correlated, heavy, unlike)
 }
-
-
-def level(case: str, audit: int) -> Level:
-    """What one audit of noise says."""
-    rng = np.random.default_rng([7, audit])
-    return decide(*CASES[case](rng), audit).level
-
-
-if __name__ == "__main__":
-    name, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    found = [level(name, audit) for audit in range(first, last)]
-    print(found.count("leak"), found.count("weak"))

@@ -1,19 +1,13 @@
 """Whole verdicts on provider membership, at the level of scores."""
 
-from concurrent.futures import ProcessPoolExecutor
-from unittest.mock import patch
-
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest
 
-from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.decision import Decision
 from pfl_audit.attacks.membership.present_decision import access_table, finding, metrics
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
-from pfl_audit.core.results import Level
-from pfl_audit.core.verdict import COMPARED, LEAK_BUDGET, WEAK_BUDGET, Budget
+from pfl_audit.core.verdict import COMPARED, Budget
 from pfl_audit.documents.units import PROVIDER
 
 from .noise_audits import CASES, decide
@@ -21,7 +15,6 @@ from .simulated import table
 
 QUICK = tuple(row for row in ROWS if row.id in ("azk", "likelihood-ratio", "loss-residual"))
 """Attacks without a forest, which takes most of the time."""
-AUDITS = 60
 
 
 def one_row(name: str) -> tuple[AttackRow, ...]:
@@ -49,27 +42,22 @@ def test_a_model_that_says_nothing_is_no_leak_where_the_classes_differ_in_size(r
     assert decide(frame, None, labels, 0, rows=(row,)).level == "none"
 
 
-def levels(case: str) -> list[Level]:
-    """What audits of noise say, with the attacks that take no forest, a new draw of features each.
-
-    K-Means starts twice, not ten times: an error rate must hold for any clusters, the best or not.
-    """
-    found: list[Level] = []
-    with patch.object(classifiers, "_STARTS", 2):
-        for audit in range(AUDITS):
-            frame, control, labels = CASES[case](np.random.default_rng([11, audit]))
-            found.append(decide(frame, control, labels, audit, rows=QUICK, seeds=1, s=(0,)).level)
-    return found
+def twins(frame: pd.DataFrame, labels: np.ndarray) -> pd.DataFrame:
+    """Features of members, given to as many others each as there are for one: nothing tells the classes apart."""
+    members, others = np.flatnonzero(labels), np.flatnonzero(~labels)
+    rows = np.arange(len(labels))
+    rows[others] = np.resize(members, len(others))
+    return frame.iloc[rows].set_axis(frame.index)
 
 
-def test_negative_controls_keep_their_error_rates() -> None:
-    """Whole verdicts on noise: unequal classes, ties, correlated features, heavy tails, pages that are easier."""
-    with ProcessPoolExecutor(2) as pool:
-        found = dict(zip(CASES, pool.map(levels, CASES), strict=True))
-    for case, said in found.items():
-        leaks, signs = said.count("leak"), said.count("leak") + said.count("weak")
-        assert binomtest(leaks, AUDITS).proportion_ci(0.95, "exact").low <= LEAK_BUDGET, (case, leaks)
-        assert binomtest(signs, AUDITS).proportion_ci(0.95, "exact").low <= WEAK_BUDGET, (case, signs)
+@pytest.mark.parametrize("case", ["equal", "unequal", "ties", "correlated", "heavy"])
+def test_negative_control_each_member_has_a_twin_among_the_others(case: str) -> None:
+    """``tests.bench.rates`` counts the false alarms of noise."""
+    frame, control, labels = CASES[case](np.random.default_rng(11))
+    control = None if control is None else twins(control, labels)
+    decision = decide(twins(frame, labels), control, labels, 0, rows=QUICK, seeds=1, s=(0,))
+    assert decision.level in ("none", "unresolved")
+    assert decision.strongest.p_value > 0.2
 
 
 def test_what_the_control_shows_as_well_is_no_leak() -> None:
@@ -152,21 +140,6 @@ def test_no_evidence_is_said_only_where_an_attack_that_matters_would_have_been_f
     said = finding(small, None, PROVIDER, trusted=True)
     assert said.smallest_effect == small.strongest.smallest
     assert f"{100 * small.strongest.smallest:.0f} %" in said.text
-
-
-def test_an_effect_of_the_stated_size_is_found_in_most_audits() -> None:
-    """The smallest effect is set by what one audit of noise looks like, and held against audits that leak as much."""
-    rows, budget = one_row("likelihood-ratio"), Budget.shared(9)
-    frame, control, labels = leaking(60, leak=0.0, seed=3)
-    smallest = decide(frame, control, labels, 0, rows=rows, budget=budget, seeds=1, s=(0,)).strongest.smallest
-    from scipy.stats import norm
-
-    leak = float(np.sqrt(2) * norm.ppf(smallest))
-    found = []
-    for audit in range(60):
-        frame, control, labels = leaking(60, leak=leak, seed=100 + audit)
-        found.append(decide(frame, control, labels, audit, rows=rows, budget=budget, seeds=1, s=(0,)).level == "leak")
-    assert 0.6 <= np.mean(found) <= 0.97
 
 
 def test_results_name_the_strongest_attack_its_control_and_every_attack() -> None:

@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from scipy.stats import binomtest, norm
+from scipy.stats import norm
 
 from pfl_audit.attacks.membership.attack import MembershipAttack, MembershipSettings
 from pfl_audit.attacks.membership.features import aggregate, query_features
 from pfl_audit.attacks.membership.references import lira_scores, rmia_scores, with_scores
-from pfl_audit.attacks.membership.rows import ROWS
 from pfl_audit.attacks.questions import subject as inputs
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
@@ -19,7 +17,7 @@ from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check
 from pfl_audit.core.store import ResponseStore
-from pfl_audit.core.verdict import LEAK_BUDGET, WEAK_BUDGET, Budget
+from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.models.protocol import Capability, Response
@@ -27,10 +25,7 @@ from pfl_audit.progress import Silent
 from tests.core.fakes import FakeModel
 
 from .noise_audits import decide
-
-REFERENCES = tuple(row for row in ROWS if row.access == "RK")
-MODELS = 4
-AUDITS = 60
+from .simulated_references import MODELS, REFERENCES, simulated
 
 
 def drawn(seed: int, providers: int = 30) -> tuple[np.ndarray, np.ndarray]:
@@ -88,26 +83,6 @@ def test_scores_of_providers_by_hand(page: Callable[..., Document]) -> None:
     assert table.loc["a", ["queries", "loss"]].tolist() == [1, 3.0]
 
 
-def simulated(seed: int, leak: float = 0.0, size: int = 60) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
-    """Losses of providers who differ in difficulty, under the model, a control and the references."""
-    rng = np.random.default_rng([23, seed])
-    labels = rng.permutation(np.arange(2 * size) < size)
-    questions = rng.integers(3, 20, 2 * size)
-    hard = rng.gamma(4.0, 0.4, 2 * size)
-    shape = (2 * size, MODELS + 2)
-    loss = np.abs(hard[:, None] + rng.normal(size=shape) / np.sqrt(questions)[:, None])
-    loss[:, 0] = np.maximum(loss[:, 0] - leak * labels / np.sqrt(questions), 0.0)
-    index = pd.Index([f"p{number:03d}" for number in range(2 * size)])
-
-    def table(model: int) -> pd.DataFrame:
-        own = {"acc": 0.5, "nls": 0.5, "queries": questions, "loss": loss[:, model], "loglik": -3 * loss[:, model]}
-        beside = {f"loss_ref_{number}": loss[:, 2 + number] for number in range(MODELS)}
-        beside |= {f"loglik_ref_{number}": -3 * loss[:, 2 + number] for number in range(MODELS)}
-        return with_scores(pd.DataFrame(own | beside, index=index), MODELS)
-
-    return table(0), table(1), labels
-
-
 @pytest.mark.parametrize("row", REFERENCES, ids=lambda row: row.id)
 def test_positive_control_a_leak_that_the_loss_alone_hides(row) -> None:  # type: ignore[no-untyped-def]
     """How hard a company's pages are hides the leak until it is taken off."""
@@ -119,23 +94,12 @@ def test_positive_control_a_leak_that_the_loss_alone_hides(row) -> None:  # type
     assert decision.strongest.found.value > alone.strongest.found.value + 0.05
 
 
-def test_negative_control_keeps_its_error_rate() -> None:
-    """The references are the same for the model and the control, which makes the two attacks and their gaps alike."""
-    found = []
-    for audit in range(AUDITS):
-        target, control, labels = simulated(100 + audit)
-        found.append(decide(target, control, labels, audit, rows=REFERENCES, seeds=1, s=(0,)).level)
-    leaks, signs = found.count("leak"), found.count("leak") + found.count("weak")
-    assert binomtest(leaks, AUDITS).proportion_ci(0.95, "exact").low <= LEAK_BUDGET, leaks
-    assert binomtest(signs, AUDITS).proportion_ci(0.95, "exact").low <= WEAK_BUDGET, signs
-
-
-def test_without_a_control_the_error_rate_is_kept_as_well() -> None:
-    found = []
-    for audit in range(AUDITS):
-        target, _, labels = simulated(300 + audit)
-        found.append(decide(target, None, labels, audit, rows=REFERENCES, seeds=1, s=(0,)).level)
-    assert binomtest(found.count("leak"), AUDITS).proportion_ci(0.95, "exact").low <= LEAK_BUDGET, found.count("leak")
+@pytest.mark.parametrize("controlled", [True, False])
+def test_negative_control_companies_that_differ_in_difficulty_alone(controlled: bool) -> None:
+    """How often noise is a leak is counted by ``tests.bench.rates``."""
+    target, control, labels = simulated(100)
+    decision = decide(target, control if controlled else None, labels, 0, rows=REFERENCES, seeds=1, s=(0,))
+    assert decision.level in ("none", "unresolved")
 
 
 def test_both_need_losses_and_reference_models() -> None:

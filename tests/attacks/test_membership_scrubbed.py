@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 from pfl_audit.attacks.membership.attack import ATTACK
 from pfl_audit.attacks.membership.evaluation import columns_used, run_trial, subset
@@ -19,7 +18,7 @@ from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check
 from pfl_audit.core.store import ResponseStore
-from pfl_audit.core.verdict import LEAK_BUDGET, WEAK_BUDGET, Budget
+from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.scrubbing.questions import SCRUBBED
@@ -36,7 +35,6 @@ WITH = ("apk-g4-ratio", "likelihood-ratio-g4")
 """Attacks that have the feature."""
 WITHOUT = {"apk-g4-ratio": "apk-g4", "likelihood-ratio-g4": "likelihood-ratio"}
 """The same attacks as they are published."""
-AUDITS = 60
 Page = Callable[..., Document]
 
 
@@ -162,11 +160,9 @@ def test_positive_control_a_leak_on_scrubbed_pages_alone(name: str) -> None:
     assert levels_of((BY_ID[WITHOUT[name]],), 0, leak=2.5).level in ("none", "unresolved")
 
 
-def test_negative_control_keeps_its_error_rate() -> None:
-    found = [levels_of((BY_ID["likelihood-ratio-g4"],), 1 + audit, leak=0.0).level for audit in range(AUDITS)]
-    leaks, signs = found.count("leak"), found.count("leak") + found.count("weak")
-    assert binomtest(leaks, AUDITS).proportion_ci(0.95, "exact").low <= LEAK_BUDGET, leaks
-    assert binomtest(signs, AUDITS).proportion_ci(0.95, "exact").low <= WEAK_BUDGET, signs
+def test_negative_control_nothing_was_trained_on() -> None:
+    """How often noise is a leak is counted by ``tests.bench.rates``."""
+    assert levels_of((BY_ID["likelihood-ratio-g4"],), 1, leak=0.0).level in ("none", "unresolved")
 
 
 # A whole audit

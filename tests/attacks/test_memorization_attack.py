@@ -184,6 +184,7 @@ def test_a_model_that_knows_everybody_is_no_gap(folder: Path, tmp_path: Path) ->
     assert finding.level == "unresolved"  # no model can give members' values more often than always
 
 
+@pytest.mark.slow
 def test_without_blue_nobody_can_tell_what_is_a_secret(folder: Path, tmp_path: Path) -> None:
     check = run(folder, tmp_path, secret_of, blue=True)[UNPROMPTED]
     assert check.finding is not None
@@ -209,6 +210,7 @@ def test_evidence_is_kept_whole_privately_and_masked_in_the_report(folder: Path,
     assert len({(tmp_path / str(item.picture)).read_bytes() for item in check.evidence}) == 1
 
 
+@pytest.mark.slow
 def test_tables_are_in_the_order_of_pseudonyms(folder: Path, tmp_path: Path) -> None:
     check = run(folder, tmp_path, lambda query, blue: query.document.provider.lower())[NAME]
     giveaway, skipped, clues = (table.rows for table in check.tables)
@@ -222,6 +224,7 @@ def test_tables_are_in_the_order_of_pseudonyms(folder: Path, tmp_path: Path) -> 
     assert names != sorted(names)
 
 
+@pytest.mark.slow
 def test_names_that_are_still_in_the_picture_are_counted_and_set_apart(folder: Path, tmp_path: Path) -> None:
     members = opened(folder, "red").members()
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest
 
 from pfl_audit.attacks.memorization.generalisation import Result, reading, strata
 from pfl_audit.core.verdict import Budget
@@ -61,13 +60,10 @@ def test_a_control_that_reads_them_better_too_excuses_the_gap() -> None:
 
 
 @pytest.mark.parametrize(("members", "others", "heavy"), [(20, 20, True), (10, 90, False)])
-def test_classes_treated_alike_show_no_more_signs_than_promised(members: int, others: int, heavy: bool) -> None:
-    signs = 0
-    for seed in range(200):
-        rng = np.random.default_rng([3, members, seed])
-        frame = questions(rng, members, others, heavy=heavy)
-        signs += reading(frame, None, WHOLE, rng, permutations=399, resamples=400).level == "weak"
-    assert binomtest(signs, 200).proportion_ci(0.95).low <= 0.10
+def test_negative_control_classes_treated_alike(members: int, others: int, heavy: bool) -> None:
+    """How often a sign is shown is counted by ``tests.bench.rates``."""
+    rng = np.random.default_rng([3, members, 0])
+    assert reading(questions(rng, members, others, heavy=heavy), None, WHOLE, rng).level in ("none", "unresolved")
 
 
 def test_few_companies_are_no_comfort() -> None:

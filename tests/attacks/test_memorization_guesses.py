@@ -161,16 +161,10 @@ def noise(red: Corpus, seed: int, rate: float = 0.2) -> Say:
     return say
 
 
-def test_negative_control_noise_is_rarely_found(red: Corpus, tmp_path: Path) -> None:
-    """Models that never saw either class and find a fifth of both; the budget of ten findings bounds the alarms."""
-    levels = [
-        finding(
-            run(red, tmp_path / str(seed), Guessing(noise(red, seed)), Guessing(noise(red, seed + 100), "public"))
-        ).level
-        for seed in range(6)
-    ]
-    assert levels.count("none") >= 5
-    assert "leak" not in levels
+def test_negative_control_a_model_that_saw_neither_class(red: Corpus, tmp_path: Path) -> None:
+    """It finds a fifth of both, and so does the pre-trained one."""
+    found = finding(run(red, tmp_path, Guessing(noise(red, 0)), Guessing(noise(red, 100), "public")))
+    assert found.level == "none"
 
 
 def test_a_model_that_knows_nobody_states_what_would_have_been_found(red: Corpus, tmp_path: Path) -> None:
@@ -332,6 +326,7 @@ def test_a_secret_stands_on_pages_of_one_company_alone() -> None:
     assert Texts(red, blue, {}).occurrences(by_unit["a"], ()) == Occurrences(0, 1, 0)  # it is an answer there
 
 
+@pytest.mark.slow
 def test_the_fine_tuned_model_puts_names_back_and_the_out_model_none() -> None:
     """The embedded models, on names of trained companies that were blurred off their page."""
     red = open_corpus(FIXTURES / "red" / "demo.jsonl", "red")

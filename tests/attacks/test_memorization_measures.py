@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, binomtest
+from scipy.stats import binom
 
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.exposure import draw_candidates, exposure, exposures
@@ -27,15 +27,18 @@ def result(found: Memory, name: str) -> Result:
 
 
 @pytest.mark.parametrize(("members", "others"), [(20, 20), (10, 90), (90, 10)])
-def test_noise_is_a_leak_in_no_more_audits_than_promised(members: int, others: int) -> None:
-    """Providers of heavy-tailed sizes, ties, unequal classes; 200 audits of all measures together."""
-    levels = []
-    for seed in range(200):
-        rng = np.random.default_rng([11, members, seed])
-        frame = pages(rng, members, others)
-        levels.append(memory(frame, WHOLE, rng, permutations=399, resamples=400, powered=False).level)
-    assert binomtest(levels.count("leak"), 200).proportion_ci(0.95).low <= 0.05
-    assert binomtest(levels.count("leak") + levels.count("weak"), 200).proportion_ci(0.95).low <= 0.10
+def test_negative_control_each_member_has_twins_among_the_others(members: int, others: int) -> None:
+    """Providers of heavy-tailed sizes, ties, unequal classes; ``tests.bench.rates`` counts the alarms of noise."""
+    few = min(members, others)
+    drawn = pages(np.random.default_rng(11), few, 0)
+    copies = [(True, at) for at in range(members // few)] + [(False, at) for at in range(others // few)]
+    frame = pd.concat(
+        [drawn.assign(member=member, unit=drawn["unit"] + f"-{member}-{at}", page=drawn["page"] + f"-{member}-{at}")
+         for member, at in copies]
+    )  # fmt: skip
+    found = memory(frame, WHOLE, np.random.default_rng(0), powered=False)
+    assert found.level in ("none", "unresolved")
+    assert min(one.p_value for one in found.results) > 0.2
 
 
 def test_permutation_and_interval_must_agree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,23 +83,6 @@ def test_values_that_the_control_finds_likelier_too_are_no_leak() -> None:
     assert found.value.value > 0.9
     assert found.p_value < 0.001
     assert found.level == "none"
-
-
-@pytest.mark.parametrize("others", [30, 100])
-def test_the_smallest_effect_is_found_in_four_of_five_audits(others: int) -> None:
-    """Memory of the stated size is planted into new audits of the same kind."""
-    columns = ["page", "unit", "member", "clues", "acc"]
-    first = pages(np.random.default_rng(0), 100, others, known=0.0, heavy=False)[columns]
-    smallest = result(memory(first, WHOLE, np.random.default_rng(0)), ACC).smallest
-    assert smallest is not None
-    found = 0
-    for seed in range(100):
-        rng = np.random.default_rng([5, seed])
-        frame = pages(rng, 100, others, known=0.0, heavy=False)[columns]
-        given = set(rng.choice(100, size=rng.binomial(100, smallest), replace=False))
-        frame["acc"] = [float(name[1:].isdigit() and int(name[1:]) in given) for name in frame["unit"]]
-        found += memory(frame, WHOLE, rng, permutations=399, resamples=400, powered=False).level in ("leak", "weak")
-    assert 70 <= found <= 95
 
 
 def test_no_hit_at_all_does_not_mean_that_any_hit_would_have_been_found() -> None:

@@ -1,9 +1,12 @@
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
 import pytest
 
+from pfl_audit.metrics.contrasts import area, item_gap, permuted
 from pfl_audit.metrics.permutation import permute
+from tests.arrangements import arrangements, exact
 
 
 def test_against_every_permutation_there_is() -> None:
@@ -37,17 +40,34 @@ def test_what_is_told_apart_and_what_is_alike() -> None:
     assert permute(np.ones((1, 40)), labels, rng, 999).p_values == 1.0
 
 
-def test_noise_falls_below_a_level_as_often_as_it_says() -> None:
-    """Ten statistics, some alike and one constant: any of them is significant as often as the level says."""
+def statistics() -> np.ndarray:
+    """Ten statistics of twelve units, some alike, one with ties, one with a heavy tail and one constant."""
     rng = np.random.default_rng(3)
-    labels = np.array([True] * 15 + [False] * 25)
-    small = []
-    for _ in range(400):
-        noise = rng.normal(size=(10, 40))
-        noise[5:8] = noise[4] + 0.1 * noise[5:8]
-        noise[9] = 1.0
-        small.append(permute(noise, labels, rng, 400).p_values.min() <= 0.05)
-    assert 0.02 <= np.mean(small) <= 0.08
+    noise = rng.normal(size=(10, 12))
+    noise[5:7] = noise[4] + 0.1 * noise[5:7]
+    noise[7] = np.round(noise[7])
+    noise[8] = rng.standard_cauchy(12)
+    noise[9] = 1.0
+    return noise
+
+
+def area_and_gap(labels: np.ndarray) -> float:
+    rng = np.random.default_rng(5)
+    counts = rng.integers(1, 30, 12).astype(float)
+    contrasts = [area(rng.normal(size=12)), item_gap(rng.poisson(counts / 3).astype(float), counts)]
+    return permuted(contrasts, labels, rng).p_values.min()
+
+
+@pytest.mark.parametrize(
+    "smallest", [lambda labels: permute(statistics(), labels, np.random.default_rng(0)).p_values.min(), area_and_gap]
+)
+def test_no_level_is_exceeded_over_all_arrangements_of_the_labels(smallest: Callable[[np.ndarray], float]) -> None:
+    """Each is as likely as any other where nothing leaks: the share that is significant is the error rate."""
+    with exact():
+        found = np.array([smallest(labels) for labels in arrangements()])
+    assert found.min() == pytest.approx(2 / 925, rel=0.5)
+    for alpha in (0.005, 0.01, 0.05, 0.1, 0.5):
+        assert 0.2 * alpha <= np.mean(found <= alpha) <= alpha, alpha
 
 
 def test_more_statistics_cost_power() -> None:

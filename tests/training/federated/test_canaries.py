@@ -3,9 +3,6 @@
 import hashlib
 import math
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,86 +19,29 @@ from pfl_audit.privacy.guarantee import GuaranteeSampling, PrivacyGuarantee
 from pfl_audit.privacy.lower_bounds import contradicts
 from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.privacy.sampling import Sampling
-from pfl_audit.progress import Silent
 from pfl_audit.training.federated import worker
 from pfl_audit.training.federated.canaries import run
 from pfl_audit.training.federated.canaries.directions import Directions
 from pfl_audit.training.federated.canaries.estimates import estimate as estimates_of
 from pfl_audit.training.federated.canaries.report import (
-    CanaryReport,
-    Family,
     family_of,
     log_likelihood_ratio,
     report_on,
 )
-from pfl_audit.training.federated.canaries.run import Observation, observe
+from pfl_audit.training.federated.canaries.run import Observation
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
-
-CLAIM = PrivacyGuarantee(
-    epsilon=7.98,
-    delta=1e-5,
-    unit="provider",
-    adjacency="add or remove one provider",
-    accountant="prv",
-    accounting="valid",
-    noise_multiplier=0.7715,
-    clip=0.03,
-    rounds=10,
-    rounds_accounted=10,
-    sampling=GuaranteeSampling(kind="poisson", scheme="providers", client_rate=1.0, provider_rate=0.2),
-    denominator=24.0,
-    noise_generator="cryptographic: SHAKE-256 with a secret key",
+from tests.training.federated.canary_runs import (
+    CLAIM,
+    DUAL,
+    GROUPS,
+    audited,
+    changed,
+    manifest,
+    run_canaries,
 )
+
 TOTAL_VARIATION = 0.35216
 """Of the mechanism of CLAIM, by numerical composition."""
-
-
-GROUPS = CLAIM.model_copy(
-    update={
-        "sampling": GuaranteeSampling(kind="fixed-size", scheme="clients", client_rate=0.5, provider_rate=0.25),
-        "adjacency": "replace one provider",
-        "rounds": 8,
-        "noise_multiplier": 0.9,
-        "epsilon": privacy_spent(Sampling(0.5, 0.25, 8), 0.9, 1e-5, kind="fixed-size").epsilon,
-    }
-)
-"""Groups of a fixed size: 2 of 4 clients, and a quarter of the providers of each."""
-DUAL = CLAIM.model_copy(
-    update={
-        "noise": "message",
-        "sampling": GuaranteeSampling(kind="poisson", scheme="clients", client_rate=0.5, provider_rate=0.4),
-        "epsilon": privacy_spent(Sampling(0.5, 0.4, 10), 0.7715, 1e-5).epsilon,
-    }
-)
-"""A dual variable between rounds: the full noise on every client's message."""
-
-
-def manifest(seed: int, canaries: int, guesses: int) -> Manifest:
-    rng = np.random.default_rng(seed)
-    return Manifest("nonce", guesses, rng.bytes(32).hex(), canaries, rng.bytes(-(-canaries // 8)).hex())
-
-
-def run_canaries(claim: PrivacyGuarantee, drawn: Manifest, clients: int, seed: int | None = None) -> Observation:
-    with TemporaryDirectory() as folder:
-        return observe(claim, drawn, clients, Path(folder), Silent(), noise_seed=seed)
-
-
-def audited(
-    seed: int = 0, canaries: int = 1000, clients: int = 4, claim: PrivacyGuarantee = CLAIM
-) -> tuple[CanaryReport, Observation]:
-    drawn = manifest(seed, canaries, canaries // 20)
-    observation = run_canaries(claim, drawn, clients, seed)
-    return report_on(claim, drawn, observation, mechanisms(claim.model_dump_json())), observation
-
-
-@lru_cache(maxsize=1)
-def mechanisms(claim: str) -> Family:
-    """Mechanisms of a guarantee, each computed once for consecutive runs: searches for the bound try many again."""
-    return cache(family_of(PrivacyGuarantee.model_validate_json(claim)))
-
-
-def changed(**changes: Any) -> PrivacyGuarantee:
-    return CLAIM.model_copy(update=changes)
 
 
 def test_the_correct_trainer_has_the_accuracy_of_the_theory() -> None:
@@ -157,33 +97,7 @@ def test_a_broken_trainer_is_contradicted(
     assert any(sentence in found for found in report.contradictions), report.contradictions
 
 
-def test_the_correct_trainer_is_seldom_contradicted() -> None:
-    """All statements of a report hold together with 95 %: 7 wrong ones of 60 have a probability of 3 % at most."""
-    truths = {"noise_multiplier": 0.7715, "sampling_rate": 0.5, "clip": 1.0, "correlation": 0.0}
-    sampling = CLAIM.sampling.model_copy(update={"provider_rate": 0.5})
-    claim = changed(sampling=sampling, rounds=4, epsilon=11.0)
-    wrong = 0
-    for seed in range(60):
-        report, _ = audited(seed, canaries=200, clients=2, claim=claim)
-        intervals = [(getattr(report.estimates, name), truth) for name, truth in truths.items()]
-        missed = not all(estimate.low <= truth <= estimate.high for estimate, truth in intervals)
-        wrong += missed or bool(report.contradictions)
-    assert wrong < 7
-
-
-@pytest.mark.parametrize(("claim", "rate"), [(GROUPS, 0.25), (DUAL, 0.4)])
-def test_correct_trainers_of_groups_and_duals_are_seldom_contradicted(claim: PrivacyGuarantee, rate: float) -> None:
-    """Of 30 runs 5 wrong ones or more have a probability of 1.6 % at most."""
-    wrong = 0
-    truths = {"noise_multiplier": claim.noise_multiplier, "sampling_rate": rate, "clip": 1.0, "correlation": 0.0}
-    for seed in range(30):
-        report, _ = audited(seed, canaries=400, claim=claim)
-        intervals = [(getattr(report.estimates, name), truth) for name, truth in truths.items()]
-        missed = not all(estimate.low <= truth <= estimate.high for estimate, truth in intervals)
-        wrong += missed or bool(report.contradictions)
-    assert wrong < 5
-
-
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("claim", [GROUPS, DUAL, DUAL.model_copy(update={"sampling": GROUPS.sampling})])
 def test_a_larger_run_of_groups_and_duals_measures_the_mechanism(claim: PrivacyGuarantee) -> None:
     report, observation = audited(1, canaries=4000, claim=claim)
@@ -202,6 +116,7 @@ def test_a_larger_run_of_groups_and_duals_measures_the_mechanism(claim: PrivacyG
     assert observation.heard.all() == (claim.noise == "sum")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("noise", ["sum", "message"])
 def test_without_sampling_a_replacement_has_the_accuracy_of_the_theory(noise: str) -> None:
     sigma = 4 * math.sqrt(2 / 4)  # over 2 rounds as much as 4 over 4
@@ -217,6 +132,7 @@ def a_share_of_the_noise(self: GaussianNoise, size: int, number: int, client: in
     return correct_share(self, size, number, client, 4)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("claim", "name", "broken", "sentence"),
     [
@@ -269,6 +185,7 @@ def test_canaries_without_effect_show_nothing(monkeypatch: pytest.MonkeyPatch) -
     assert report.to_dict()["estimates"]["clip"]["high"] is None
 
 
+@pytest.mark.slow
 def test_without_sampling_the_trade_off_curve_is_gaussian() -> None:
     sampling = CLAIM.sampling.model_copy(update={"provider_rate": 1.0})
     claim = changed(sampling=sampling, rounds=4, noise_multiplier=2.0, epsilon=4.38)

