@@ -9,7 +9,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCES = [path for room in ("pfl_audit", "attacks", "reports", "fixtures") for path in (ROOT / room).rglob("*.py")]
 
 
