@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 # Bytecode is made on import: pip would compile millions of lines, of which the commands and tests import few.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile -c constraints.txt
 
-.PHONY: help demo test check suite docs bench bench-gpu bench-null fixtures format clean
+# Two processes of pytest; some containers forbid bytecode, and each would then compile all of the package and all tests.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+.PHONY: help demo test test-all durations check docs bench bench-gpu bench-null fixtures format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -13,14 +16,17 @@ help: ## Show this list
 demo: $(VENV)/.installed ## Install, and audit the embedded model into audit-demo/
 	$(BIN)/pfl-audit demo --out audit-demo
 
-test: $(VENV)/.developed ## Install what is missing, check, and run the whole test suite
-	@$(MAKE) --no-print-directory --jobs=2 check suite
+test: $(VENV)/.developed ## Install what is missing; lint, types, and the tests of the first tier
+	@$(PYTEST) -m "not slow"
 
-# Some containers forbid bytecode: every process would then compile all of the package, and both of pytest all tests.
-suite: $(VENV)/.developed
-	env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+test-all: $(VENV)/.developed ## All tests, and whether their times are those that are stated; before a release
+	@$(PYTEST) --check-times
 
-check: $(VENV)/.developed ## Lint, formatting and types
+durations: $(VENV)/.developed ## Measure the times of all tests on an idle machine, and state them
+	$(PYTEST) -m "not slow" --state-times
+	$(PYTEST) -m slow --state-times
+
+check: $(VENV)/.developed ## Lint, formatting and types, as the first tests do
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --cache-dir build/mypy -p pfl_audit
@@ -37,13 +43,13 @@ bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops
 	$(BIN)/python -m tests.bench.results_file
 	$(BIN)/python -m tests.bench.candidates
 	$(BIN)/python -m tests.bench.workers
+	$(BIN)/python -m tests.bench.hops
 
 bench-gpu: $(VENV)/.developed ## Time the engine on the GPU at hand, in every precision; says "no GPU here" without one
 	$(BIN)/python -m tests.bench.devices
 
-bench-null: $(VENV)/.developed ## Count the false alarms of 500 audits of forms that no model has seen, and of 500 runs with canaries
-	$(BIN)/python -m tests.bench.null_reconstruction
-	$(BIN)/python -m tests.bench.null_canaries
+bench-null: $(VENV)/.developed ## Count false alarms and power of all findings over 500 audits a design (hours; goes on where it stopped)
+	env OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.rates
 
 fixtures: $(VENV)/.developed ## Rebuild everything in fixtures/ from seeds (hours)
 	$(BIN)/python -m pfl_audit.fixtures.build
@@ -66,6 +72,8 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.developed: $(VENV)/bin/python pyproject.toml constraints.txt
+	@mkdir -p build && date +%s > build/setup-began
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[dev]'
+	@echo $$(( $$(date +%s) - $$(cat build/setup-began) )) > build/setup-seconds && rm build/setup-began
 	touch $(VENV)/.installed $@

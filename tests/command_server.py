@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tests.handover import listen, listens, next_program, write_program
+from tests.helpers import helpers
 
 ROOT = Path(__file__).parents[1]
 _LIBRARIES = (
@@ -51,6 +52,7 @@ class CommandServer:
             [sys.executable, "-m", "tests.command_server", self._name], text=True,
             env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
+        helpers.add(self._server.pid)
 
     def start(self, *arguments: object, cwd: Path | None = None, forks: bool = False) -> int:
         """Start ``pfl-audit`` with these arguments, and return the id of its process; ``wait`` must follow.
@@ -88,6 +90,7 @@ class CommandServer:
         """End the server."""
         self._server.kill()
         self._server.communicate()
+        helpers.discard(self._server.pid)
 
     def _answer(self) -> int:
         assert self._server.stdout

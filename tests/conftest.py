@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes of pytest share the cores
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,32 +27,60 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
 from pfl_audit.progress import Silent
 from tests.command_server import CommandServer
+from tests.helpers import helpers
+from tests.prepared import prepared
+from tests.timing import FIRST, SECOND, Timing, read_stated
 
 RECIPE = Recipe(members=12, non_members=12, red_providers=10, clients=3, documents=2, red_documents=2, seed=3)
 PIECES, ROWS = 800, 810
 """Of a tiny VT5's tokenizer and embedding. Fewer pieces make pages of more tokens, and attention to them slow."""
 
 
-DURATIONS: dict[str, float] = json.loads(Path(__file__).with_name("durations.json").read_text(encoding="utf-8"))
-"""Seconds of test files on one core, for their order alone: the CPU time of a file by itself where that was measured,
-else 0.6 of its time in an older run of the whole suite; the wall time of a few that mostly wait."""
 UNKNOWN = 10.0
-"""Of a file that was not measured: early enough not to be the one that the others wait for."""
+"""CPU seconds of a file that was not measured: early enough not to be the one that the others wait for."""
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options on the times of tests, for ``make test-all`` and ``make durations``."""
+    group = parser.getgroup("seconds")
+    group.addoption("--check-times", action="store_true", help="fail where a file takes another time than is stated")
+    group.addoption("--state-times", action="store_true", help="state the times of this run in tests/durations.json")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """No garbage collection during that of tests, which makes millions of objects, and hardly any garbage.
 
     No wait for the disk: processes are killed here, and the power stays on. Processes that tests start do wait.
     """
     gc.disable()
     os.fsync = lambda file: None
+    config.pluginmanager.register(Timing(config), "timing")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files from the longest to the shortest, so that two processes end together."""
+    """Sort cases into tiers, and files from the longest to the shortest, so that the processes end together."""
+    mark_cases(items)
     here = Path(__file__).parent
-    items.sort(key=lambda item: -DURATIONS.get(item.path.relative_to(here).as_posix(), UNKNOWN))
+    stated = read_stated()
+    known: Counter[str] = sum((Counter(stated[tier]) for tier in (FIRST, SECOND)), Counter())
+    items.sort(key=lambda item: -known.get(item.path.relative_to(here).as_posix(), UNKNOWN))
+
+
+def mark_cases(items: list[pytest.Item]) -> None:
+    """Mark the cases of a test that ``sampled(n)`` leaves to the second tier: all but ``n``, evenly spaced."""
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases.setdefault((item.path, item.originalname), []).append(item)  # type: ignore[attr-defined]
+    for every in cases.values():
+        marker = every[0].get_closest_marker("sampled")
+        assert marker is not None
+        count = min(len(every), marker.args[0])
+        first = {len(every) * at // count for at in range(count)}
+        for at, item in enumerate(every):
+            if at not in first:
+                item.add_marker("slow")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -113,11 +142,9 @@ def ordinary_floats() -> None:
 
 
 @pytest.fixture(scope="session")
-def corpus_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus_folder() -> Path:
     """A synthetic corpus in PFL-DocVQA's layout."""
-    folder = tmp_path_factory.mktemp("corpus") / "pfl"
-    make_corpus(RECIPE, folder, Silent())
-    return folder
+    return prepared("corpus", lambda folder: make_corpus(RECIPE, folder, Silent()))
 
 
 @pytest.fixture(scope="session")
@@ -143,9 +170,20 @@ def checkpoints(corpus: Path, base: Path, pieces: int = PIECES) -> Callable[[int
 
 
 @pytest.fixture(scope="session")
-def make_checkpoint(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+def make_checkpoint(corpus_folder: Path) -> Callable[[int], Path]:
     """Checkpoints of a tiny VT5 with random weights, by seed."""
-    return checkpoints(corpus_folder, tmp_path_factory.mktemp("checkpoints"))
+
+    def tokenizer(folder: Path) -> None:
+        from pfl_audit.training.scratch import train_tokenizer
+
+        folder.mkdir()
+        train_tokenizer(open_corpus(corpus_folder), folder, PIECES)
+
+    def make(seed: int) -> Path:
+        base = prepared("tokenizer", tokenizer)
+        return prepared(f"vt5-{seed}", lambda folder: save_tiny_vt5(base, folder, seed))
+
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -172,6 +210,8 @@ def warm_workers() -> Iterator[None]:
     server.set_forkserver_preload([*WORKER_LIBRARIES])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pfl_audit.models.processes.get_context", lambda how: server)
+        forkserver.ensure_running()
+        helpers.add(forkserver._forkserver._forkserver_pid)  # type: ignore[attr-defined]
         yield
 
 

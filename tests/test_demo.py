@@ -17,6 +17,8 @@ import pytest
 from pfl_audit.core.results import Check, Metric, Results, read_results
 from tests.demo_answers import Rows, begin, differences, rows_of
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 NO_NETWORK = """
 import socket

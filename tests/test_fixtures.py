@@ -156,6 +156,7 @@ def lessons_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_lessons_that_were_cut_off_go_on_to_the_same_weights(
     lessons_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +188,7 @@ def test_lessons_that_were_cut_off_go_on_to_the_same_weights(
     assert fingerprint_files(tmp_path / "longer") != fingerprint_files(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_lessons_leave_the_visual_encoder_as_it_was(lessons_corpus: Path, tmp_path: Path) -> None:
     training = TrainSettings(steps=2, batch_size=8, warmup=1, validation_queries=4)
     teach_reading(lessons_corpus, tmp_path / "out", ReadingLessons(training), Silent())

@@ -16,6 +16,7 @@ def test_plain_data_goes_there_and_back() -> None:
         assert child.call("c", "d") == "c/d"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("target", "argument", "kind"),
     [

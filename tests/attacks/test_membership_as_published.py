@@ -104,6 +104,7 @@ def refuse(*_: object) -> None:
     raise AssertionError("the model is asked")
 
 
+@pytest.mark.slow
 def test_losses_with_dropout_are_asked_once_and_change_the_attack(
     make_checkpoint: Callable[[int], Path], corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def test_a_forest_is_that_of_scikit_learn_to_the_last_digit(n: int, columns: int
     np.testing.assert_array_equal(forest.fitted_scores(train, labels, test, n), expected)
 
 
+@pytest.mark.slow
 def test_forest_scores_are_probabilities_that_separate() -> None:
     features, labels = two_groups(np.random.default_rng(2))
     scores = classifiers.forest_scores(features[:30], labels[:30], features[30:], 0)

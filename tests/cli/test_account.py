@@ -231,6 +231,7 @@ def test_help_has_an_example_and_imports_nothing_heavy(capsys: pytest.CaptureFix
     assert "Example: pfl-audit account" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_accounting_needs_no_torch() -> None:
     script = (
         "import sys\nfrom pfl_audit.cli.main import run\n"

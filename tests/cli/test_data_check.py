@@ -101,6 +101,7 @@ def sides(folder: Path, years: tuple[int, int]) -> list[str]:
     return options
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("years", "verdict", "code"), [((2019, 2019), "fit", 0), ((2019, 2020), "unfit", 1)])
 def test_members_and_non_members_given_apart(
     years: tuple[int, int], verdict: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

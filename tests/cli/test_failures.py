@@ -65,6 +65,7 @@ def test_the_traceback_is_shown_where_it_is_wanted(monkeypatch: Patch, capsys: C
     assert "pfl-audit: internal error" in err.splitlines()[-1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 @pytest.mark.parametrize("arguments", [["list", "--json"], ["list"], ["schema"], ["--help"]])
 def test_a_full_disk_below_stdout(arguments: list[str]) -> None:

@@ -40,11 +40,13 @@ def printed(place: Path, *flags: str) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 def test_the_terminal_shows_our_lines_alone(tmp_path: Path) -> None:
     assert printed(tmp_path) == "warning: the reader 'x' is left out\nours\n"
     assert list((tmp_path / "cache").iterdir()) == [tmp_path / "cache/pfl-audit"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("word", ["red", "no such font", "divide by zero", "missing from font"])
 def test_who_asks_python_for_warnings_sees_them(word: str, said: str) -> None:
     assert word in said

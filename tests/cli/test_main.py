@@ -20,6 +20,7 @@ def test_the_package_is_a_module_to_run() -> None:
     assert ended.stdout.startswith("pfl-audit ")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["mia", "--help"], ["data", "make", "--help"]])
 def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
     script = (

@@ -122,6 +122,7 @@ def test_the_embedded_model_leaks_and_nothing_personal_leaves(tmp_path: Path, ca
     assert "0 fields filled, 128 fields reused" in text
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("task", "backbone"), [("ee-bio", "layoutlm"), ("ee-spade", "bros"), ("el", "bert"), ("mlm", "bros")]
 )
@@ -140,6 +141,7 @@ def test_every_task_from_end_to_end(
     assert found["checks"][0]["tables"][0]["title"] == "Put back within k guesses"
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_results(few: Callable[..., Path], tmp_path: Path) -> None:
     forms = few()
     found = []
@@ -282,6 +284,7 @@ def test_models_that_do_not_belong_together(
 SEVEN = ("O", "B-HEADER", "I-HEADER", "B-QUESTION", "I-QUESTION", "B-ANSWER", "I-ANSWER")
 
 
+@pytest.mark.slow
 def test_the_tags_of_funsd_and_a_label_map(
     untrained: Callable[..., Path], few: Callable[..., Path], tmp_path: Path, capsys: Capture
 ) -> None:
@@ -320,6 +323,7 @@ def test_the_tags_of_funsd_and_a_label_map(
             "other=HEADER", model=model, forms=forms)  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Lilt", "LayoutLMv3"])
 def test_encoders_with_the_vocabulary_of_roberta(
     kind: str, few: Callable[..., Path], tmp_path: Path, capsys: Capture
@@ -381,6 +385,7 @@ def test_a_store_of_another_program(few: Callable[..., Path], tmp_path: Path, ca
     refused(capsys, tmp_path / "run", 2, "is another program's database", "--store", tmp_path / "store", forms=few())
 
 
+@pytest.mark.slow
 def test_forms_that_it_was_not_trained_on_are_noted(few: Callable[..., Path], tmp_path: Path, capsys: Capture) -> None:
     assert reconstruct(tmp_path / "run", *SMALL, forms=few()) == 3
     assert "training.json names other forms than the private part; check --forms" in capsys.readouterr().err

@@ -20,6 +20,7 @@ def results(out: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warm_workers")
 @pytest.mark.parametrize("more", [(), ("--precision", "bf16")])
 def test_the_results_are_those_of_one_process(

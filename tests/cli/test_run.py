@@ -111,6 +111,7 @@ def test_a_dry_run_counts_and_times(audit: str, tmp_path: Path, capsys: Capture)
     assert "GiB of memory" in said
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_the_losses_with_dropout(audit: str, corpus_folder: Path, capsys: Capture) -> None:
     """Its gate is about all attacks on membership, and some of them take losses."""
 

@@ -21,6 +21,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_an_error_is_raised_where_the_results_are_asked_for(tmp_path: Path) -> None:
     plan = AuditPlan(
         title="", out=tmp_path / "run", model="nowhere", inputs={"questions": {"red": tmp_path / "missing"}}

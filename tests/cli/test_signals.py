@@ -39,6 +39,7 @@ cli.main()
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_marks_the_run_as_cancelled(number: signal.Signals, tmp_path: Path) -> None:
     with subprocess.Popen(
@@ -96,6 +97,7 @@ def test_a_terminal_that_is_closed_interrupts(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run/run.json").read_text())["status"] == "cancelled"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="a crew needs Linux")
 def test_a_training_and_its_crew_end_together(corpus_folder: Path, make_checkpoint: Make, tmp_path: Path) -> None:
     """As a service manager does it: SIGTERM to every process of the group."""

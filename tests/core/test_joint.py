@@ -19,6 +19,8 @@ from pfl_audit.reports.html import render
 from tests.attacks.inversion.template.drawn import save_form
 from tests.models.donut.conftest import save_ours
 
+pytestmark = pytest.mark.slow
+
 
 @runtime_checkable
 class Lacked(Protocol):

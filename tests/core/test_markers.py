@@ -90,6 +90,7 @@ def nothing_identifies(text: str, folder: Path) -> None:
     assert not re.search(rf"(?<!\w){re.escape(socket.gethostname().lower())}(?!\w)", re.sub(r'"data:[^"]*"', "", text))
 
 
+@pytest.mark.slow
 def test_a_masked_audit_of_recorded_answers(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     red = open_corpus(place / "red", "red")
     keyed = scrubbed_questions(red, "provider_name", seed=0).queries

@@ -12,6 +12,7 @@ from pfl_audit.documents.document import Document, Membership, Query
 from tests.oracles import power as oracle
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("accuracy", "members", "others", "control"),
     [
@@ -30,6 +31,7 @@ def test_membership_against_drawn_answers(accuracy: float, members: int, others:
     assert power.accuracy_power(accuracy, members, others, control=control) == pytest.approx(expected, abs=0.06)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("gap", "members", "others"),
     [(0.1, [2] * 100, [2] * 100), (0.1, [1, 1, 2, 4] * 40, [1, 1, 2, 4] * 40), (0.2, [1, 3] * 20, [1, 3] * 50)],

@@ -94,6 +94,7 @@ def test_a_whole_audit(audited: tuple[AuditPlan, Results]) -> None:
     assert all(finding.remedies for finding in findings if finding.level in ("leak", "weak") and finding.success)
 
 
+@pytest.mark.slow
 def test_reference_models_are_asked_and_listed(plan: AuditPlan, make_checkpoint: Make) -> None:
     names = (str(make_checkpoint(2)), str(make_checkpoint(3)))
     plan = changed(plan, blue=None, references=names, checks=("membership.lira", "membership.rmia"))
@@ -111,6 +112,7 @@ def test_reference_models_are_asked_and_listed(plan: AuditPlan, make_checkpoint:
         run_audit(changed(plan, references=names[::-1]), Silent())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seeds", "message"), [((2,), "no spread"), ((2, 2), "are the same"), ((0, 2), "are the same")]
 )
@@ -264,6 +266,7 @@ def test_an_empty_corpus(plan: AuditPlan, tmp_path: Path) -> None:
         run_audit(changed(plan, red=tmp_path), Silent())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("record", "text"),
     [

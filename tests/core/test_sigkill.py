@@ -57,6 +57,7 @@ def without_times(run: Path) -> dict[str, Any]:
     return results
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_mia_goes_on_and_ends_with_the_same_results(
     commands: CommandServer, make_checkpoint: Make, corpus_folder: Path, tmp_path: Path, workers: int

@@ -67,6 +67,7 @@ def test_a_recipe_is_valid_where_its_tree_is(name: str, here: Path, capsys: pyte
     assert not {one for one in RECIPES[name] if "-" in one} - {"as-published", "fail-on"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AUDITS)
 def test_a_recipe_runs_and_every_number_of_the_paper_finds_ours(name: str, here: Path) -> None:
     found = results(name)
@@ -82,6 +83,7 @@ def test_a_recipe_runs_and_every_number_of_the_paper_finds_ours(name: str, here:
     assert "What do the papers print?" in page
 
 
+@pytest.mark.slow
 def test_numbers_say_which_settings_are_the_papers(here: Path) -> None:
     """``--set membership.seeds=1`` is the user's."""
     found = {check["id"]: check for check in results("privacy-aware-table4")["checks"]}
@@ -107,6 +109,7 @@ def test_a_recipe_of_training_is_taken(name: str, monkeypatch: pytest.MonkeyPatc
     settings.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*TRAINING, *SYSTEMS])
 def test_a_recipe_of_training_trains(name: str, here: Path) -> None:
     """With fewer rounds, steps and providers; everything else is the recipe's."""
@@ -126,6 +129,7 @@ def test_a_recipe_of_training_trains(name: str, here: Path) -> None:
     assert any(not torch.equal(before[key], after[key]) for key in before)
 
 
+@pytest.mark.slow
 def test_stages_of_a_training_find_the_papers_numbers(here: Path) -> None:
     """Two rounds in NF4 of the recipe of Table A5, and every number of its column."""
     words = ["--from", "models/vt5-base-spdocvqa", "--data", "data/pfl-docvqa", "--out", "models/a5-nf4-2", "-q"]

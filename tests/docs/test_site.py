@@ -10,6 +10,8 @@ import pytest
 
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.slow
+
 REMOTE = re.compile(r"(?:https?:)?//")
 ASSET_ATTRIBUTES = {"src", "srcset", "poster", "data", "action"}
 

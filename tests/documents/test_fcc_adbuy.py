@@ -113,6 +113,7 @@ def test_another_folder(tmp_path: Path) -> None:
         import_fcc_adbuy(tmp_path, 0)
 
 
+@pytest.mark.slow
 def test_the_real_documents() -> None:
     source = Path(__file__).parents[2].parent / "shared/data/fcc_adbuy"
     if not source.is_dir():

@@ -95,6 +95,7 @@ FIELDS = [
 ]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("protocol", [2, 3, 4])
 @pytest.mark.parametrize("core", [b"numpy._core", b"numpy.core"])
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: type(field).__name__)

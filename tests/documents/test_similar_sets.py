@@ -97,6 +97,7 @@ def test_corpora(corpus: str, threshold: float) -> None:
     check(pages, threshold, groups, lambda one, other: (one * other) % 5 > 1)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_many_pages_against_matrix_products(seed: int) -> None:
     rng = random.Random(seed)

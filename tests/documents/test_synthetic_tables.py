@@ -64,6 +64,7 @@ def test_the_page_shows_every_cell() -> None:
         assert canvas.boxes().max() < 1
 
 
+@pytest.mark.slow
 def test_three_kinds_become_one_federation(tmp_path: Path) -> None:
     for seed, kind in enumerate(("invoices", "tables", "statements")):
         recipe = Recipe(members=4, non_members=2, red_providers=2, clients=1, documents=2, seed=seed, kind=kind)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from tests.helpers import helpers
 from tests.hostile.case import CPU_SECONDS, MEMORY, Case
 
 _ROOT = Path(__file__).parents[2]
@@ -58,6 +59,7 @@ class Zygote:
             [sys.executable, "-m", "tests.hostile.server"], cwd=_ROOT, text=True, env={**os.environ, **_HUGE_PAGES},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
+        helpers.add(self._server.pid)
 
     def __call__(self, arguments: list[str], folder: Path) -> Outcome:
         """Run a command."""
@@ -71,6 +73,7 @@ class Zygote:
         """End the server."""
         self._server.kill()
         self._server.communicate()
+        helpers.discard(self._server.pid)
 
 
 class Program:

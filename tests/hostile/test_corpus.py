@@ -1,8 +1,10 @@
 """A hostile input costs one line and the right exit code, and nothing is written over that we did not make."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.hostile import door_out, door_store
 from tests.hostile.case import Case
@@ -27,7 +29,15 @@ def state(folder: Path) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("case", all_cases(), ids=lambda case: f"{case.door}: {case.name}")
+def tiers(cases: Sequence[Case]) -> Iterator[ParameterSet]:
+    """The cases; the first of each door is in the first tier."""
+    doors: set[str] = set()
+    for case in cases:
+        yield pytest.param(case, marks=[pytest.mark.slow] if case.door in doors else [])
+        doors.add(case.door)
+
+
+@pytest.mark.parametrize("case", list(tiers(all_cases())), ids=lambda case: f"{case.door}: {case.name}")
 def test_a_hostile_input_costs_one_line(case: Case, tmp_path: Path, zygote: Runner) -> None:
     folder = tmp_path / "case"
     folder.mkdir()

@@ -116,6 +116,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Comman
     running("exit at once")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "code", "late"),
     [
@@ -149,6 +150,7 @@ def test_one_process_runs_one_command_after_another(commands: Commands, name: st
     assert commands.printed() == before
 
 
+@pytest.mark.slow
 def test_the_seconds_of_one_command_are_not_those_of_the_next(commands: Commands) -> None:
     commands("process")
     commands("compute")

@@ -49,6 +49,7 @@ def test_the_companies_are_those_of_the_embedded_model(drawn: Path) -> None:
     assert {name: str(red.label(name)) for name in labels} == labels
 
 
+@pytest.mark.slow
 def test_three_commands_lead_to_a_report(drawn: Path, capsys: Any) -> None:
     invoices, corpus, out = drawn / "invoices", drawn / "corpus", drawn / "audit"
     command = ["data", "import", str(invoices), "--labels", str(invoices / "labels.csv"), "--out", str(corpus), "-q"]

@@ -32,6 +32,8 @@ from tests.attacks.inversion.test_workers import Engine
 from tests.cli.written import written
 from tests.models.cluster_calls import die_once, fail, pid
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

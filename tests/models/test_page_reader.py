@@ -48,6 +48,7 @@ def test_what_the_blur_left_is_read(query: Query) -> None:
     assert kinds == {"nothing": [ResidualKind.PICTURE] * 4, "half": [ResidualKind.PICTURE] * 2, "whole": []}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warm_workers")
 def test_another_process_reads_the_same(query: Query) -> None:
     reader, asked = PageReader(), [picture_query(query), lines_query(query.document)]

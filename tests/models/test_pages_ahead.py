@@ -107,6 +107,7 @@ def test_an_error_is_raised_where_the_page_is_asked_for(pages: list[Document]) -
     assert not threads()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["vt5-finetuned", "donut"])
 def test_answers_are_the_same_and_the_thread_ends_with_the_caller(name: str) -> None:
     queries = open_corpus(FIXTURES / "red", "red").queries[:6]

@@ -14,6 +14,8 @@ from tests.cli.help_pages import commands as known_commands
 from tests.outside.commands import commands, environment, make_inputs
 from tests.outside.strace import Seen, end_traced, read_trace, start_traced, strace_works
 
+pytestmark = pytest.mark.slow
+
 if not strace_works():
     pytest.skip("strace is missing, or may not trace here", allow_module_level=True)
 

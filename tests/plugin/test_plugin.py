@@ -13,6 +13,8 @@ import pytest
 from pfl_audit.documents.corpus import Corpus
 from tests.command_server import CommandServer
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"
 WARNING = "warning: the attack 'unimportable' of the package pfl-stranger is left out: ModuleNotFoundError"

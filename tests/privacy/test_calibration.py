@@ -13,6 +13,7 @@ from pfl_audit.privacy.sampling import Sampling
 TARGETS = (1.0, 4.0, 8.0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("rounds", "rate", "accountant", "expected"),
     [
@@ -43,6 +44,7 @@ def test_the_federated_multiplier_needs_published_accounting() -> None:
     assert 7.99 < privacy_spent(run, honest, 1e-5).epsilon <= 8.0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", [0.3, 2.0, 12.0])
 def test_results_lie_on_the_ladder(target: float) -> None:
     run = Sampling(0.5, 0.3, 3)
@@ -52,6 +54,7 @@ def test_results_lie_on_the_ladder(target: float) -> None:
     assert target - 0.01 <= privacy_spent(run, noise, 1e-5).epsilon <= target
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", [1e-4, 0.1, 60.0])
 def test_targets_where_prv_is_loose_or_fails_are_met_within_a_thousandth(target: float) -> None:
     run = Sampling(1.0, 0.2, 20)

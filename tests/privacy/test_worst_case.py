@@ -101,6 +101,7 @@ def test_the_valid_epsilon_holds_and_is_not_far_from_the_truth() -> None:
     assert below - CONFIDENT * error > DELTA
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("epsilon", [4.0, 8.0, 14.46])
 def test_the_runs_follow_the_formula(epsilon: float) -> None:
     delta, error = measured_delta(epsilon, rate=0.6)

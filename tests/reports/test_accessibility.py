@@ -18,6 +18,8 @@ from tests.privacy.test_guarantee import CLAIM
 from tests.reports.sample import full
 from tests.reports.test_guarantee import claimed
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 

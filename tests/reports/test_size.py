@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from pfl_audit.core.results import Curve, Results, Series
 from pfl_audit.reports.html import to_html
 from tests.reports.test_html import check, metric, results
@@ -34,6 +36,7 @@ def large(checks: int = 1000, curves: int = 100, points: int = 10_000) -> Result
     return results(*every)
 
 
+@pytest.mark.slow
 def test_a_thousand_checks_and_a_hundred_curves_fit_into_five_megabytes(tmp_path: Path) -> None:
     page = to_html(large(), tmp_path)
     assert page.count('role="img"') == 100

@@ -58,6 +58,7 @@ def test_the_dit_is_trained_where_it_is_wanted(make_checkpoint: Make, blue: Corp
     assert not torch.equal(after[name], before[name])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("optimizer", ["adamw", "adafactor"])
 def test_a_run_that_was_cut_ends_with_the_same_weights(
     make_checkpoint: Make, blue: Corpus, tmp_path: Path, optimizer: str

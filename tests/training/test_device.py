@@ -36,6 +36,7 @@ def test_steps_of_a_fused_optimiser_are_restored_on_its_device(tmp_path: Path) -
         assert {str(state["step"].device) for state in restored.state.values()} == {kept}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", GPUS)
 @pytest.mark.parametrize("mode", ["central", "fl", "central-dp"])
 def test_the_weights_are_those_of_the_cpu(mode: str, kind: str, federate: Federate) -> None:

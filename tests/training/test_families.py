@@ -52,6 +52,7 @@ def changed(before: Path, after: Path) -> set[str]:
     return {name for name in new if not torch.equal(old[name], new[name])}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_central_training_moves_what_is_not_frozen(
     kind: str, make: Callable[[str], Path], corpus_folder: Path, tmp_path: Path
@@ -124,6 +125,7 @@ def test_what_a_family_cannot_do_is_refused_in_one_line(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_private_run_that_is_repeated_is_the_same(
     make: Callable[[str], Path], corpus_folder: Path, tmp_path: Path
 ) -> None:
@@ -135,6 +137,7 @@ def test_a_private_run_that_is_repeated_is_the_same(
     assert one == two
 
 
+@pytest.mark.slow
 def test_a_private_donut_is_audited_by_invert(corpus_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "donut"
     record = train(corpus_folder, FIXTURES / "donut", out, "--mode", "fl-dp", "--lora", "2", *PRIVATE, *ROUNDS)
@@ -146,6 +149,7 @@ def test_a_private_donut_is_audited_by_invert(corpus_folder: Path, tmp_path: Pat
     assert [check["status"] for check in results["checks"]] == ["ran"]
 
 
+@pytest.mark.slow
 def test_a_private_layoutlmv3_is_audited_by_mia(
     make: Callable[[str], Path], corpus_folder: Path, red: Corpus, tmp_path: Path
 ) -> None:

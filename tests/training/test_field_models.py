@@ -47,6 +47,7 @@ def training_queries(corpus_folder: Path) -> list[Query]:
     return list(split_queries(open_corpus(corpus_folder, "blue"))[0])
 
 
+@pytest.mark.sampled(1)
 def test_training_moves_what_is_not_frozen_and_the_model_can_be_audited(
     begin: Path, corpus_folder: Path, tmp_path: Path
 ) -> None:

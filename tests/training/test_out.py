@@ -34,6 +34,7 @@ def test_two_trainings_at_once(
     assert "is in use: another pfl-audit writes into it" in capsys.readouterr().err
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("wrong", [["--size", "huge"], ["--vocabulary", "900000"]])
 def test_a_training_that_cannot_begin_leaves_nothing(wrong: list[str], corpus_folder: Path, tmp_path: Path) -> None:
     assert run(["train", "--data", str(corpus_folder), "--out", str(tmp_path / "a/b"), *wrong, "-q"]) == 4

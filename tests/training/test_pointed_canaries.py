@@ -46,6 +46,7 @@ def test_the_value_is_a_word_that_the_page_has_once(tmp_path: Path) -> None:
     assert len({query.answers for query in pointed}) > 3
 
 
+@pytest.mark.slow
 def test_a_model_that_memorized_its_canaries_is_found(
     start: Path, corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ class CutAt(Silent):
             raise KeyboardInterrupt
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mode", "privacy", "lora"), [("fl", None, 0), ("fl-dp", FEW, 0), ("fl-dp", FEW, 2)])
 def test_a_run_that_is_cut_in_both_phases_ends_with_the_same_weights(
     mode: str, privacy: PrivacySettings | None, lora: int, federate: Federate, monkeypatch: pytest.MonkeyPatch
@@ -87,6 +88,7 @@ def test_a_run_that_is_cut_in_both_phases_ends_with_the_same_weights(
         assert [held.rounds for held in Ledger(federate.folder / "ledger.json").spent().runs.values()] == [4, 4]
 
 
+@pytest.mark.slow
 def test_central_training_that_is_cut_in_both_phases_ends_with_the_same_weights(federate: Federate) -> None:
     first = Pretraining("lm,tlm", pretrain_steps=3)
 
@@ -119,6 +121,7 @@ def marked_start(federate: Federate) -> dict[str, torch.Tensor]:
     return dict(network.state_dict())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "privacy", "settings", "lora"),
     [
@@ -156,6 +159,7 @@ def test_the_private_update_is_clipped_and_noised_with_the_added_rows(federate: 
     assert float(added.std()) == pytest.approx(50 * 1e-3 / divisor * rounds**0.5, rel=0.02)
 
 
+@pytest.mark.slow
 def test_central_adapters_learn_the_added_tokens_and_go_on(federate: Federate) -> None:
     first = Pretraining("tm", pretrain_steps=3)
 
@@ -176,6 +180,7 @@ def test_central_adapters_learn_the_added_tokens_and_go_on(federate: Federate) -
     assert len(federate.weights("again")[EMBEDDING]) == ROWS + len(MARKERS)
 
 
+@pytest.mark.slow
 def test_a_model_from_nothing_gets_the_tokens_as_well(federate: Federate) -> None:
     run_training(
         federate.run("out", "central", start=None, pretraining=Pretraining("tm", pretrain_steps=1)),
@@ -278,6 +283,7 @@ def test_fractions_of_both_phases_are_apart(federate: Federate) -> None:
     assert not (federate.folder / "none").exists()
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_both_phases(federate: Federate, capfd: pytest.CaptureFixture[str]) -> None:
     target = replace(SECRET, noise_multiplier=None, epsilon=8.0)
     plan = plan_run(federate.run("out", "fl-dp", pretraining=FIRST), SHORT, Silent(), target)
@@ -296,6 +302,7 @@ def test_a_dry_run_counts_both_phases(federate: Federate, capfd: pytest.CaptureF
     assert "\nestimate: 5 steps" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapted", [[], ["--lora", "2", "--lora-parts", "up"]])
 def test_command_survives_sigkill_in_both_phases_and_its_checkpoint_opens(
     adapted: list[str],

@@ -196,6 +196,7 @@ def test_refusals_are_what_is_trained(
     assert state.refusals == 24
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_refuses_the_same(make_checkpoint: Make, blue: Corpus, tmp_path: Path) -> None:
     whole, state = trained(make_checkpoint(0), tmp_path / "whole", blue, SHORT)
 

@@ -125,6 +125,7 @@ def test_the_loss_is_the_mean_of_the_tasks(start: Path, pages: Pages) -> None:
         assert shares == pytest.approx(sum(alone) / 3)
 
 
+@pytest.mark.slow
 def test_central_training_that_was_cut_ends_with_the_same_weights(start: Path, pages: Pages, tmp_path: Path) -> None:
     whole = central(start, tmp_path / "whole", pages)
     with pytest.raises(KeyboardInterrupt):
@@ -137,6 +138,7 @@ def test_central_training_that_was_cut_ends_with_the_same_weights(start: Path, p
     assert not torch.equal(whole[embedding][:ROWS], load_vt5(start).network.state_dict()[embedding])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mode", "strategy", "privacy"),
     [("fl", "fedavg", None), ("fl", "fedadam", None), ("fl-dp", "fedadam", PRIVATE), ("central-dp", "fedavg", PRIVATE)],

@@ -21,6 +21,8 @@ from tests.command_server import CommandServer
 from tests.conftest import save_tiny_vt5
 from tests.training.started import Started
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[[int], Path]
 SHORT = ("--steps", "6", "--save-every", "2", "--validate-every", "3", "--optimizer", "sgd", "--learning-rate", "0.5")
 LONG = ("--steps", "30", "--batch-size", "3", "--save-every", "2", "--validate-every", "100", "--learning-rate", "1e-3")

@@ -7,11 +7,12 @@ from pfl_audit.models.donut.gradients import DonutGradients
 from tests.attacks.inversion.leaking import NAMES, case_of, save_leaking
 from tests.attacks.inversion.template.drawn import form, save_form
 from tests.models.layoutlm.conftest import save_network, train_byte_pairs, train_word_piece
+from tests.prepared import prepared
 
 
 @pytest.fixture(scope="session")
-def leaking_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_leaking(tmp_path_factory.mktemp("leaking") / "donut")
+def leaking_folder() -> Path:
+    return prepared("leaking-donut", save_leaking)
 
 
 @pytest.fixture(scope="session")

@@ -91,6 +91,7 @@ def test_all_tokens_come_back_in_place_and_no_other(rooms: Callable[[str], Room]
     assert (got.wrong, got.false, got.causes) == (0, 0, set())
 
 
+@pytest.mark.sampled(1)
 @BOTH
 def test_the_words_of_a_later_round_are_a_leak(rooms: Callable[[str], Room], kind: str) -> None:
     room = rooms(kind)
@@ -131,6 +132,7 @@ def test_fewer_rows_are_enough(rooms: Callable[[str], Room], kind: str, rank: in
     assert got.present == got.different or got.causes == {Cause.CROWDED}
 
 
+@pytest.mark.sampled(4)
 @BOTH
 @pytest.mark.parametrize(
     ("change", "least"),
@@ -161,6 +163,7 @@ def test_quantised_adapters_are_called_quantised(rooms: Callable[[str], Room], k
     assert got.causes == {Cause.QUANTISED}
 
 
+@pytest.mark.sampled(1)
 @BOTH
 @pytest.mark.parametrize("of", ["another page", "another form", "another model", "noise"])
 def test_what_is_not_of_the_pages_is_no_leak(rooms: Callable[[str], Room], kind: str, of: str) -> None:

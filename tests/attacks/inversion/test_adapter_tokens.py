@@ -86,6 +86,7 @@ def test_the_pursuit_finds_the_set_that_the_oracle_finds(seed: int) -> None:
     assert found.left == pytest.approx(left_of(rows, dictionary[found.chosen]), abs=1e-9)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_likelihood_begins_what_the_pursuit_alone_does_not_end(seed: int) -> None:
     rows, dictionary, chosen = few(seed, vectors=4000, wide=150, count=120, rows=12)
@@ -321,6 +322,7 @@ def test_dropout_leaves_none(room: Room) -> None:
     assert Cause.DROPOUT in {limit.cause for limit in bag_of(room.model, later(room, dropped)).limits}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("page", range(2))
 @pytest.mark.parametrize("kind", ["another page", "another form", "another model", "noise"])
 def test_what_is_not_of_the_page_is_no_leak(room: Room, kind: str, page: int) -> None:

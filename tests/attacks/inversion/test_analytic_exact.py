@@ -10,6 +10,7 @@ from tests.attacks.inversion.clients import GOES_ON, SETTINGS, layout_of, networ
 from tests.oracles.inversion import client_gradient
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", ["v3", "v1", "bros"])
 def test_everything_that_the_model_sees_comes_back_within_a_second(kind, seed):
@@ -36,6 +37,7 @@ def test_everything_that_the_model_sees_comes_back_within_a_second(kind, seed):
         assert (found.types == 0).all()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_twenty_forms_of_up_to_160_tokens_in_tables_28_wide(seed):
     network, page = network_of("v3", seed), sample("v3", seed)
@@ -115,6 +117,7 @@ def test_more_patches_than_numbers_a_patch_if_enough_of_them_are_blank():
     assert psnr(recover(gradient, layout_of(network, settings)).pixels, page.page) > 60
 
 
+@pytest.mark.slow
 def test_a_template_helps_where_the_page_is_full():
     network, page = network_of("v3", input_size=224), sample("v3", 1, side=224)
     noise = 0.5 * torch.rand(3, 224, 224, generator=torch.Generator().manual_seed(0))

@@ -22,6 +22,7 @@ def causes(found):
     return {str(limit.cause) for limit in found.limits}
 
 
+@pytest.mark.slow
 def test_noise_takes_more_the_more_there_is(shared):
     network, page, gradient = shared
     right = []
@@ -47,6 +48,7 @@ def test_noise_alone_is_no_page(shared):
     assert "noise" in causes(found)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sigma", [0.0, 1e-6])
 @pytest.mark.parametrize("kind", ["v3", "v1"])
 def test_a_batch_of_two_is_noticed(kind, sigma):

@@ -54,6 +54,7 @@ def same_pages(found: Separated, pages: list[np.ndarray]) -> bool:
     return {page.tobytes() for page in found.pages} == {page.astype(np.int64).tobytes() for page in pages}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("batch", [2, 4])
 def test_every_page_of_a_batch_comes_back_and_is_certified(room: Room, batch: int) -> None:
     case = room.case(0, batch=batch)
@@ -71,6 +72,7 @@ def test_every_page_of_a_sum_of_clients_comes_back(room: Room) -> None:
     assert same_pages(separated(room, room.case(1, batch=3, gradient=summed)), pages_of(case))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
 def test_half_precision_leaves_no_false_place(room: Room, kind: torch.dtype) -> None:
     case = room.case(0, batch=2)
@@ -111,6 +113,7 @@ def test_too_many_inputs_for_the_width_are_said(room: Room) -> None:
     assert "too many inputs for the width" in found.limits[0].words
 
 
+@pytest.mark.slow
 def test_steps_of_adam_and_missing_tables_are_said(room: Room) -> None:
     case = room.case(0, batch=2)
     moved = updates.trained(room.model, case.truths, 1, updates.adamw(1e-4))
@@ -141,6 +144,7 @@ def test_pages_with_pictures_are_candidates(tmp_path: Path) -> None:
     assert any("pictures" in limit.words for limit in found.limits)
 
 
+@pytest.mark.slow
 def test_places_are_those_that_every_combination_in_turn_is_tested_for(room: Room) -> None:
     case, encoder = room.case(0, batch=2), room.model.word_encoder()
     assert encoder is not None

@@ -38,6 +38,7 @@ def texts_of(room: Room, case) -> set[tuple[int, ...]]:
     return {tuple(room.model.text_decoder().ids(truth.text).tolist()) for truth in case.truths}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [None, torch.float16], ids=["float32", "float16"])
 def test_both_questions_and_answers_of_a_batch_come_back(room, change):
     case = room.case(1, batch=2)
@@ -59,6 +60,7 @@ def test_answers_of_other_pages_are_no_evidence(room):
     assert room.in_any_order(case).level == "unresolved"
 
 
+@pytest.mark.slow
 def test_nothing_is_missing_where_all_samples_are_certain(room):
     """Also where noise passes for tokens that are in none of them."""
     case = room.case(1, batch=2)

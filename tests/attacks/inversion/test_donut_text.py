@@ -58,6 +58,7 @@ def reader(red, tmp_path_factory):
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 def test_every_fixture_query_comes_back_exactly(red, reader, tied):
     network = donut(tied=tied, vocabulary=reader.tokenizer.size)
@@ -82,6 +83,7 @@ def test_every_fixture_query_comes_back_exactly(red, reader, tied):
     assert len(queries) >= 20
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 def test_any_tokens_in_any_order_however_often(tied):
     network = donut(tied=tied)

@@ -120,6 +120,7 @@ def test_sums_are_read_from_the_gradients() -> None:
     assert twice.known.tolist() == [False, False, True, True, True, False]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", range(3))
 def test_certain_pairs_of_a_page_are_on_it(room: Room, number: int) -> None:
     case = room.case(number)
@@ -134,6 +135,7 @@ def test_certain_pairs_of_a_page_are_on_it(room: Room, number: int) -> None:
     assert {each[1:] for each in lacking} == {(0, 0, 1000, 1000)}  # of prompt and question
 
 
+@pytest.mark.slow
 def test_boxes_of_a_page_are_a_leak_and_those_of_another_page_are_none(room: Room) -> None:
     case = room.case(0)
     frozen = replace(case.seen, gradient=updates.frozen(case.seen.gradient, "shared"))

@@ -61,6 +61,7 @@ def boxes_of(found: Spanned) -> set[tuple[int, ...]]:
     return set() if found.boxes is None else {tuple(box) for box in found.boxes.tolist()}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("batch", [1, 2])
 def test_pairs_are_those_of_the_oracle(room: Room, batch: int) -> None:
     case = room.case(0, batch=batch)
@@ -180,6 +181,7 @@ def test_too_many_inputs_are_said(room: Room) -> None:
     assert "too many inputs for the width" in str(found.limits[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "number"), [(0, 1), (3, 1)])
 def test_a_crowded_update_names_no_box_and_no_pair_that_is_on_no_page(room: Room, form: int, number: int) -> None:
     """Of eight pages: 558 boxes are in the span, 60 on a page, or a false one is near it; nearly no width is left."""

@@ -44,6 +44,7 @@ def opened(tmp_path: Path) -> Opened:
     return make
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["v1", "v1-bpe", "v3", "v3-blind"])
 def test_words_boxes_and_the_answers_place_come_back(opened: Opened, kind: str) -> None:
     found = opened(kind, documents=3)
@@ -107,6 +108,7 @@ def test_the_names_of_the_layers_before_the_fusion_are_real(opened: Opened, kind
     assert not any("layer." in name for name in names if name.startswith(prefixes))
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_from_what_the_closed_form_made_of_the_page(opened: Opened) -> None:
     found = opened("v3", noise=1e-5)
     (case,) = found.cases

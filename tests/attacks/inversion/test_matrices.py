@@ -74,6 +74,7 @@ def causes(got: Recovery | Placed) -> list[Cause]:
     return [limit.cause for limit in got.limits if "pixels" not in limit.words]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("change", [frozen, queries_and_values])
 def test_every_token_and_box_of_a_page_comes_back_in_its_place(room: Room, change: Change) -> None:
     case = sent(room, change, number=1)
@@ -86,6 +87,7 @@ def test_every_token_and_box_of_a_page_comes_back_in_its_place(room: Room, chang
     assert (found.level, found.share) == ("leak", 1.0)
 
 
+@pytest.mark.slow
 def test_its_words_and_coordinates_are_a_bag_without_false_ones(room: Room) -> None:
     case = sent(room, frozen, number=1)
     counts = bag_counts(room.model, Case(case.seen, case.truths), bag_of(room.model, case))
@@ -94,6 +96,7 @@ def test_its_words_and_coordinates_are_a_bag_without_false_ones(room: Room) -> N
         assert right == wanted == named > 5
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "parts", [("word_embeddings",), (".position_embeddings",), ("word_embeddings", "s.position_emb")]
 )
@@ -109,6 +112,7 @@ def test_a_frozen_table_of_words_or_positions_hides_nothing(room: Room, parts: t
     assert not causes(got)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
 def test_half_precision_leaves_no_false_place(room: Room, kind: torch.dtype) -> None:
     case = sent(room, lambda update: updates.rounded(frozen(update), kind), number=1)
@@ -143,6 +147,7 @@ def test_noise_other_weights_adam_and_dropout_place_nothing_and_are_named(room: 
         assert causes(found) == [cause]
 
 
+@pytest.mark.slow
 def test_several_pages_that_are_stated_as_one_are_mixed(wide: Room) -> None:
     case = sent(wide, frozen, batch=2)
     found = placed(wide, replace(case, seen=replace(case.seen, batch=1)))
@@ -150,6 +155,7 @@ def test_several_pages_that_are_stated_as_one_are_mixed(wide: Room) -> None:
     assert Cause.MIXED in causes(found)
 
 
+@pytest.mark.slow
 def test_the_pages_of_a_batch_come_back_and_are_certified(wide: Room) -> None:
     case = sent(wide, frozen, batch=2)
     bag = bag_of(wide.model, case)
@@ -161,6 +167,7 @@ def test_the_pages_of_a_batch_come_back_and_are_certified(wide: Room) -> None:
     assert right == wanted == named > 0
 
 
+@pytest.mark.slow
 def test_of_queries_and_values_of_a_batch_only_true_places_are_certain(wide: Room) -> None:
     case = sent(wide, queries_and_values, batch=2)
     found = placed(wide, case)

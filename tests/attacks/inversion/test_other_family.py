@@ -94,6 +94,7 @@ def plan(tmp_path: Path, leaking_folder: Path, monkeypatch: pytest.MonkeyPatch) 
     )
 
 
+@pytest.mark.slow
 def test_every_check_runs_as_it_does_on_a_donut(plan: AuditPlan) -> None:
     results = run_audit(plan, Silent())
     assert results.target.family == "heron"

@@ -199,6 +199,7 @@ def test_a_beginning_that_another_line_goes_on_from_is_no_reading(case: Case, ve
     assert [(one.line.text, one.alone) for one in found] == [("05/08/", False), ("27/08/1991", True)]
 
 
+@pytest.mark.slow
 def test_strings_of_a_gradient_are_read(room: Room, case: Case) -> None:
     found = scored(case, read(room, case, case.seen.gradient))
     assert (found.right, found.named, found.wanted) == (4, 4, 4)
@@ -208,12 +209,14 @@ def test_strings_of_a_gradient_are_read(room: Room, case: Case) -> None:
     assert decision.chance < 0.01
 
 
+@pytest.mark.slow
 def test_strings_survive_half_precision(room: Room, case: Case) -> None:
     found = scored(case, read(room, case, updates.rounded(case.seen.gradient, torch.bfloat16)))
     assert found.right >= 3
     assert found.named == found.right
 
 
+@pytest.mark.slow
 def test_the_gradient_of_another_filling_is_not_read_as_this_page(room: Room, case: Case) -> None:
     found = scored(case, read(room, case, room.case(1).seen.gradient))
     decision = decide([found.counts], BUDGET)

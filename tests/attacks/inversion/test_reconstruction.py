@@ -51,6 +51,7 @@ def test_a_page_comes_back_from_its_gradient(leaking: DonutGradients, one_page: 
     assert found.tensors == len(speaking(one_page.seen.gradient))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("other", ["noise", "page"])
 def test_nothing_comes_back_from_a_gradient_of_something_else(
     leaking: DonutGradients, one_page: Case, other: str
@@ -66,6 +67,7 @@ def test_nothing_comes_back_from_a_gradient_of_something_else(
     assert nearness(found.pages[0], one_page) < nearness(small_form().pixels, one_page) + 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", GPUS)
 @pytest.mark.parametrize("method", ["lbfgs", "gi_dqa", "inverting_gradients"])
 def test_a_gpu_goes_the_same_way(

@@ -46,12 +46,14 @@ def beginnings(room: Room, case: Case) -> tuple[int, int, int]:
     return right, wanted, named
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("batch", [1, 2, 4])
 def test_every_answer_of_a_batch_comes_back_whole(room: Room, batch: int) -> None:
     case = room.case(0, batch)
     assert set(bag_of(room.model, case).answers) == answers(case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*HALVES, "a step of SGD"])
 @pytest.mark.parametrize("number", range(2))
 def test_what_is_named_of_two_answers_is_true(room: Room, number: int, kind: str) -> None:
@@ -85,6 +87,7 @@ def test_the_layer_is_what_the_network_computes(room: Room) -> None:
         assert found / np.linalg.norm(found) == pytest.approx(own / np.linalg.norm(own), abs=1e-5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["noise", "another model", "another page"])
 def test_what_is_not_of_the_page_names_no_answer_of_it(room: Room, kind: str) -> None:
     case, other = room.case(0), room.case(1)
@@ -99,6 +102,7 @@ def test_what_is_not_of_the_page_names_no_answer_of_it(room: Room, kind: str) ->
     assert set(found) == (answers(other) if kind == "another page" else set())
 
 
+@pytest.mark.slow
 def test_a_decoder_that_is_not_shared_is_the_cause(room: Room) -> None:
     case = room.case(0)
     seen = replace(case.seen, gradient=updates.frozen(case.seen.gradient, "decoder."))

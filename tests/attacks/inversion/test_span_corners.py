@@ -285,6 +285,7 @@ def room() -> Room:
     return Room(open_gradient_model(str(FIXTURES / "vt5-finetuned")), open_templates(FIXTURES / "templates")[:1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_stated_dropout_is_the_cause_also_where_no_mask_is_found(
     seed: int, room: Room, monkeypatch: pytest.MonkeyPatch
@@ -300,6 +301,7 @@ def test_stated_dropout_is_the_cause_also_where_no_mask_is_found(
     assert known.words == "boxes: the inputs have dropout of 0.1, so that each has a mask of its own"
 
 
+@pytest.mark.slow
 def test_dropout_that_is_stated_and_was_not_on_hides_nothing(room: Room) -> None:
     case = room.case(0)
     stated = replace(case, seen=replace(case.seen, dropout=0.1))

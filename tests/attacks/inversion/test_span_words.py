@@ -160,6 +160,7 @@ def test_what_fits_is_tested_is_what_the_network_gives_the_layer(room: Room, cas
         np.testing.assert_allclose(found, inputs[place] * length[place], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_words_come_back_from_half_precision(room: Room, case: Case) -> None:
     """Pixels are off by some levels, and the text is certain by what errors explain."""
     half = updates.rounded(case.seen.gradient, torch.float16)

@@ -100,6 +100,7 @@ class Shown:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["donut", "v3"])
 def test_the_results_are_those_of_one_process(
     kind: str, leaking_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -214,6 +215,7 @@ def records(store: Path) -> int:
         return 0
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on_and_ends_with_the_same_results(
     commands: CommandServer, leaking_folder: Path, tmp_path: Path
 ) -> None:

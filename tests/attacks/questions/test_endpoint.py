@@ -62,6 +62,7 @@ def test_an_audit_names_the_host_and_what_was_sent(server: Server, mia: Mia, tmp
     assert facts["endpoint_tokens_sent"] > 0
 
 
+@pytest.mark.slow
 def test_a_prompt_template_is_what_is_sent(server: Server, mia: Mia) -> None:
     results = mia(server.url, prompt="Read: {question} Briefly.")
     texts = [part["text"] for body in server.bodies for part in body["messages"][0]["content"] if "text" in part]
@@ -70,12 +71,14 @@ def test_a_prompt_template_is_what_is_sent(server: Server, mia: Mia) -> None:
     assert "prompt: Read: {question} Briefly." in results.target.notes
 
 
+@pytest.mark.slow
 def test_confidences_open_the_checks_that_need_no_loss(mia: Mia) -> None:
     with serving(lambda *_: completion("Acme", [math.log(0.5)])) as server:
         results = mia(server.url, EVERY)
     assert any("has answer, confidence, live" in (check.reason or "") for check in results.checks)
 
 
+@pytest.mark.slow
 def test_what_is_stored_needs_neither_network_nor_consent(server: Server, mia: Mia, tmp_path: Path) -> None:
     first = mia(server.url)
     asked = len(server.bodies)
@@ -98,6 +101,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "sent"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False)]
 )
@@ -168,6 +172,7 @@ def test_a_failure_ends_the_audit_and_the_same_command_goes_on(server: Server, m
     assert not {str(body["messages"]) for body in mended.bodies} & set(questions)
 
 
+@pytest.mark.slow
 def test_the_plan_covers_what_the_attacks_ask(server: Server, mia: Mia, red: Corpus) -> None:
     mia(server.url, EVERY)
     planned = planned_questions([MEMBERSHIP, MEMORIZATION], {"membership.azk"}, red)

@@ -70,6 +70,7 @@ def test_the_report_prints_what_low_precision_changes(
     assert (engine.asked, engine.reused) == (0, 20), "the sample is kept as answers in float32 are"
 
 
+@pytest.mark.slow
 def test_memory_that_runs_out_is_said_and_changes_no_answer(
     make_checkpoint: Callable[[int], Path], red: Corpus, tmp_path: Path
 ) -> None:

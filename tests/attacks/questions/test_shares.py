@@ -119,6 +119,7 @@ def results(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_an_audit_of_merged_shares_asks_nothing_and_says_the_same(
     make_checkpoint: Make, corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

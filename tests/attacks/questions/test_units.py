@@ -104,6 +104,7 @@ def test_the_unit_decides_what_is_resampled(sides: Path) -> None:
     assert width["document"] < 0.85 * width["person"]
 
 
+@pytest.mark.slow
 def test_sides_of_different_providers_are_an_ordinary_audit(sides: Path, corpus_folder: Path) -> None:
     """``--red`` and the same documents as two corpora give the same numbers."""
     red = open_corpus(corpus_folder, "red")

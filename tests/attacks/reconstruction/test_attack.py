@@ -300,6 +300,7 @@ def planted(forms: tuple[Form, ...]) -> tuple[Form, ...]:
     )
 
 
+@pytest.mark.slow
 def test_controls_on_the_embedded_models(opens: Opens, tmp_path: Path) -> None:
     """Random values come back from the forms that were trained on, and from no others."""
     target, public = (open_form_model(FIXTURES / f"layoutlm-{name}") for name in ("private", "public"))

@@ -52,6 +52,7 @@ def test_positive_control(task) -> None:  # type: ignore[no-untyped-def]
     assert ratio.scores["AccAt 5 %"].attack.value > 2 * ratio.scores["AccAt 100 %"].attack.value - 0.2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("task", ["mlm", "ee-bio"])
 def test_negative_control(task) -> None:  # type: ignore[no-untyped-def]
     """A target that knows other forms: in about 95 of 100 draws the interval of the factor holds 1."""

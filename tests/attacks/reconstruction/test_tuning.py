@@ -56,6 +56,7 @@ def test_the_model_that_knows_gets_the_weight() -> None:
     assert best(seen(200, logits=False, losses=True)) >= 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warm_workers")
 def test_a_target_is_tuned_without_its_private_forms(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -64,6 +64,7 @@ def test_no_two_fields_share_a_word_and_none_that_could_stand_is_left(spans: dic
         assert all(set(range(*place)) & set(taken) for place in places)
 
 
+@pytest.mark.slow
 def test_the_real_documents() -> None:
     source = Path(__file__).parents[3].parent / "shared/data/fcc_adbuy"
     if not source.is_dir():

@@ -159,6 +159,7 @@ def damaged(good: bytes) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["cut", "text", "empty", "footer"])
 @pytest.mark.parametrize("write", [parquet, arrow])
 def test_a_damaged_file_is_a_problem(tmp_path: Path, write: Any, kind: str) -> None:

@@ -15,6 +15,7 @@ from tests.models.auto.zoo import FAMILIES
 Checkpoint = Callable[[str], Path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "prompt"), [("t5", "Read {words} and say: {question}"), ("qwen2_vl", None)])
 def test_membership_and_memorization(
     name: str, prompt: str | None, checkpoint: Checkpoint, corpus_folder: Path, tmp_path: Path, here: None
@@ -40,6 +41,7 @@ def test_membership_and_memorization(
         assert any((prompt or "{question}") in note for note in results["target"]["notes"])
 
 
+@pytest.mark.slow
 def test_another_prompt_belongs_to_another_run(
     checkpoint: Checkpoint, corpus_folder: Path, tmp_path: Path, here: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -67,6 +67,7 @@ def test_every_kind_is_recognised_by_config_and_class(checkpoint: Checkpoint) ->
     assert (names["udop"], names["pix2struct"]) == ("udop", "pix2struct")
 
 
+@pytest.mark.slow
 def test_the_examination_runs_in_a_child(checkpoint: Checkpoint) -> None:
     found = examine(checkpoint("qwen2_5_vl"))
     assert found["turn"].count(TURN) == 1
@@ -74,6 +75,7 @@ def test_the_examination_runs_in_a_child(checkpoint: Checkpoint) -> None:
     assert found["attention"] == "sdpa"
 
 
+@pytest.mark.slow
 def test_a_chat_template_that_never_ends_costs_one_line(copied: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, many = copied("llama"), "{% for a in range(90000) %}"
     (folder / "chat_template.jinja").write_text(f"{many * 3}{'{% endfor %}' * 3}{{{{ messages }}}}")

@@ -13,6 +13,7 @@ from tests.models.encoders.test_model import forms, model, some_attempts
 __all__ = ["forms"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("backbone", "task"),
     [("layoutlm", "mlm"), ("bros", "el"), ("bros", "mlm"), ("bert", "ee-bio"), ("layoutlm", "ee-spade")],

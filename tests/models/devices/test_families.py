@@ -73,6 +73,7 @@ def test_a_device_without_float64_is_enough(name: str, opens: Opens, monkeypatch
             ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", GPUS)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_tensor_is_left_on_another_device(name: str, kind: str, opens: Opens) -> None:
@@ -92,6 +93,7 @@ def test_no_tensor_is_left_on_another_device(name: str, kind: str, opens: Opens)
             assert [[one.answer for one in some] for some in guesses] == [[o.answer for o in some] for some in expected]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in BY_PAGE])
 def test_memory_that_runs_out_costs_no_answer(name: str, opens: Opens) -> None:
     with FakeGpu() as gpu:
@@ -114,6 +116,7 @@ def test_memory_that_runs_out_costs_no_answer(name: str, opens: Opens) -> None:
         assert model.batch_size(model.cost(queries[0])) < len(queries)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_question_that_does_not_fit_alone_is_one_line(name: str, opens: Opens) -> None:
     with FakeGpu() as gpu:
@@ -123,6 +126,7 @@ def test_a_question_that_does_not_fit_alone_is_one_line(name: str, opens: Opens)
             model.respond(queries)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "device",
     ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))],

@@ -54,6 +54,7 @@ def same_as_oracle(folder: Path, queries: list[Query]) -> list[oracle.Said]:
     return every
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_as_transformers_does_one_query_at_a_time(make_donut: Make, queries: list[Query], kind: str) -> None:
     every = same_as_oracle(make_donut(kind), queries)

@@ -95,6 +95,7 @@ def test_inspect_says_what_it_is(start: Path, capsys: pytest.CaptureFixture[str]
     assert "provider_name" in out
 
 
+@pytest.mark.slow
 def test_membership_and_memorization(trained: Path, corpus_folder: Path, tmp_path: Path) -> None:
     common = ["--model", str(trained), "--red", str(corpus_folder), "--store", str(tmp_path / "s.sqlite"), "-q"]
     assert run(["mia", *common, "--out", str(tmp_path / "mia"), "--check", "membership.azk"]) in (0, 1, 3)

@@ -46,6 +46,7 @@ def forms(tmp_path: Path) -> list[Form]:
     return [form("d_1", page_file(tmp_path, 0)), form("d_2", page_file(tmp_path, 1), extra=6)]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("backbone", "task", "modality"),
     [
@@ -218,6 +219,7 @@ def test_what_cannot_be_asked_is_one_clear_line(tmp_path: Path) -> None:
         plain.losses([Attempt(blank, truth) for blank, truth in plain.blanks(form())])
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("modality", ["unimodal", "bimodal"])
 @pytest.mark.parametrize("task", TASKS[1:])
 @pytest.mark.parametrize("backbone", BACKBONES)

@@ -67,6 +67,7 @@ def expected(red: Corpus, opened: Open, tmp_path: Any) -> dict[str, Any]:
         return ask(opened(server.url), other, red).responses
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_that_passes_costs_no_answer(
     name: str, red: Corpus, opened: Open, store: ResponseStore, expected: dict[str, Any]

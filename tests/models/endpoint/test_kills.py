@@ -8,6 +8,8 @@ import pytest
 
 from tests.models.endpoint.asking import Setting, ask_and_kill, free_port, start_server
 
+pytestmark = pytest.mark.slow
+
 COUNT, IN_FLIGHT = 300, 4
 
 

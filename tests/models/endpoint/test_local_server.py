@@ -13,6 +13,8 @@ from pfl_audit.models.endpoint.model import EndpointModel, Request
 from pfl_audit.models.protocol import Capability
 from tests.models.endpoint.local import LocalServer, save_tiny_llava
 
+pytestmark = pytest.mark.slow
+
 for package in ("fastapi", "uvicorn", "openai"):
     pytest.importorskip(package, reason=f"transformers serve needs {package}")
 

@@ -44,6 +44,7 @@ def queries(red: Corpus, page: Callable[..., Document]) -> list[Query]:
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_as_transformers_does_one_window_at_a_time(make_qa: Make, queries: list[Query], kind: str) -> None:
     model = opened(make_qa, kind)

@@ -27,6 +27,7 @@ def edited(folder: Path, to: Path, **settings: Any) -> Path:
     return to
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_membership_and_memorization(name: str, tagger: Make, here: None, corpus_folder: Path, tmp_path: Path) -> None:
     common = ["--model", str(tagger(name)), "--red", str(corpus_folder), "--store", str(tmp_path / "s.sqlite"), "-q"]
@@ -78,6 +79,7 @@ def test_labels_that_do_not_fit_the_head_cost_one_line(
         load_tagger(folder)
 
 
+@pytest.mark.slow
 def test_the_examination_runs_in_a_child(tagger: Make) -> None:
     assert examine(tagger("layoutlmv3"))["turn"] is None
 

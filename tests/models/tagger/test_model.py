@@ -78,6 +78,7 @@ def own_fields(logs: dict[int, np.ndarray[Any, Any]], names: list[str], words: t
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_answers_and_losses_are_those_of_transformers(
     name: str, tagger: Make, here: None, queries: list[Query]

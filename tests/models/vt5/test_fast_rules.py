@@ -103,6 +103,7 @@ def test_here_and_in_a_child_the_pieces_are_those_of_the_file(tmp_path: Path, ch
     assert tokenizer.decode([3, 0, 1, 99]) == plain.decode([3])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "make",
     [

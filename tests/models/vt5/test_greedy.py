@@ -25,6 +25,7 @@ def asked(
     return Vt5Model(make_checkpoint(0)), list(open_corpus(corpus_folder, "blue").queries[:20:4])
 
 
+@pytest.mark.sampled(1)
 def test_responses_are_those_of_a_padded_batch(
     asked: tuple[Vt5Model, list[Query]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +53,7 @@ def test_encoder_states_are_those_of_a_padded_batch(
     torch.testing.assert_close(packed.last_hidden_state[inside], padded.last_hidden_state[inside], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("longest", [2, 3, 40])
 def test_answers_end_where_they_must(asked: tuple[Vt5Model, list[Query]], longest: int) -> None:
     """Tokens of one answer do not depend on which rows have left the batch."""

@@ -53,6 +53,7 @@ def test_runs_over_the_same_documents_compose(
     assert json.loads(ledger.path.read_text())["key"] not in json.dumps(printed)
 
 
+@pytest.mark.slow
 def test_a_public_record_does_not_depend_on_who_was_in_earlier_runs(federate: Federate) -> None:
     whole, rest = neighbours(federate)
     found = []
@@ -73,6 +74,7 @@ def test_an_aborted_run_stays_counted_and_a_resumed_one_counts_once(federate: Fe
     assert federate("next", "fl-dp", SECRET, ONE)["privacy"]["composed"]["runs"] == 2
 
 
+@pytest.mark.slow
 def test_a_run_that_is_begun_again_from_nothing_is_another_run(federate: Federate, ledger: Ledger) -> None:
     """Its noise is new, so that both could have been seen."""
     with pytest.raises(KeyboardInterrupt):

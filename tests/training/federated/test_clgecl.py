@@ -135,6 +135,7 @@ def test_a_repeated_round_has_the_same_dual(tmp_path: Path) -> None:
         DualMemory(tmp_path, "other", 0, 2.0, 0.5, SecretStream(new_key(1))).dual(4, weights)
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_weights_and_without_memories(federate: Federate) -> None:
     settings = replace(DUAL, validation_queries=1)
     record = federate("whole", "fl-dp", PRIVATE, settings)

@@ -32,6 +32,7 @@ from pfl_audit.training.records import RECORD, private_path
 from pfl_audit.training.run import run_training
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.verify import Expected, Verified, canary_losses, measure_canaries, read_coins, verify_records
+from tests.prepared import prepared
 from tests.privacy.test_guarantee import HONEST
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate
 from tests.training.federated.test_refusals import Cut2
@@ -52,20 +53,23 @@ def rewrite(path: Path, **changes: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def memorized(corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
+def memorized(corpus_folder: Path) -> tuple[Path, Manifest]:
     """A small model that was trained without privacy until it knows its canaries: the positive control."""
-    folder = tmp_path_factory.mktemp("canaries")
-    settings = TrainSettings(steps=50, batch_size=8, learning_rate=1e-3, validate_every=1000, validation_queries=2)
-    run = Federate(corpus_folder, START, folder).run("central", "central", canaries=ASKED, providers_share=0.1)
-    with pytest.MonkeyPatch.context() as patch:  # the tests of chance have one outcome
-        drawn = Random(0)
-        patch.setattr(secrets, "token_bytes", drawn.randbytes)
-        patch.setattr(secrets, "token_hex", lambda size: drawn.randbytes(size).hex())
-        run_training(run, settings, Silent())
-    coins, manifest = read_coins(run.out, Expected(nonce="verifier 7"))
+
+    def train(folder: Path) -> None:
+        settings = TrainSettings(steps=50, batch_size=8, learning_rate=1e-3, validate_every=1000, validation_queries=2)
+        run = Federate(corpus_folder, START, folder).run("model", "central", canaries=ASKED, providers_share=0.1)
+        with pytest.MonkeyPatch.context() as patch:  # the tests of chance have one outcome
+            drawn = Random(0)
+            patch.setattr(secrets, "token_bytes", drawn.randbytes)
+            patch.setattr(secrets, "token_hex", lambda size: drawn.randbytes(size).hex())
+            run_training(run, settings, Silent())
+
+    model = prepared("memorized-canaries", train) / "model"
+    coins, manifest = read_coins(model, Expected(nonce="verifier 7"))
     assert coins.status == "verified"
     assert manifest is not None
-    return run.out, manifest
+    return model, manifest
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -103,6 +107,7 @@ def test_pages_depend_on_salt_and_number_alone_and_lack_the_value(tmp_path: Path
         assert query.answers[0] not in "".join(query.document.words).lower()
 
 
+@pytest.mark.slow
 def test_a_model_that_memorized_its_canaries_is_found(memorized: tuple[Path, Manifest], tmp_path: Path) -> None:
     line, bounds = measure_canaries(*memorized, None, None, "cpu", tmp_path, Silent())
     assert line.status == "measured"
@@ -114,6 +119,7 @@ def test_a_model_that_memorized_its_canaries_is_found(memorized: tuple[Path, Man
     assert "guaranteed epsilon at most 0.2; measured epsilon at least" in line.text
 
 
+@pytest.mark.slow
 def test_a_model_that_saw_no_canary_gives_nothing_away(memorized: tuple[Path, Manifest], tmp_path: Path) -> None:
     _, bounds = measure_canaries(START, memorized[1], None, None, "cpu", tmp_path, Silent())
     assert bounds.guesses.correct < 32
@@ -121,6 +127,7 @@ def test_a_model_that_saw_no_canary_gives_nothing_away(memorized: tuple[Path, Ma
     assert bounds.guesses.correct < 32  # all scores are 0
 
 
+@pytest.mark.slow
 def test_the_audit_has_a_finding_and_the_report_both_epsilons(
     memorized: tuple[Path, Manifest], corpus_folder: Path, tmp_path: Path
 ) -> None:
@@ -225,6 +232,7 @@ def test_included_canaries_are_providers_of_every_client(federate: Federate, mon
     assert {query.document.client for query in seen[0][1]} <= set(clients) == set(range(record["clients"]))
 
 
+@pytest.mark.slow
 def test_groups_of_a_fixed_size_replace_canaries(
     federate: Federate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -265,6 +273,7 @@ def test_groups_of_a_fixed_size_replace_canaries(
     assert measure_canaries(out, manifest, tight, None, "cpu", tmp_path, Silent())[0].status == "contradicted"
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_keeps_its_coins(federate: Federate) -> None:
     out = federate.folder / "out"
     with pytest.raises(KeyboardInterrupt):
@@ -307,6 +316,7 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(federate: Federate) -> Non
     assert not (federate.folder / "a").exists()
 
 
+@pytest.mark.slow
 def test_the_command_verifies_and_its_exit_code_says_so(
     memorized: tuple[Path, Manifest], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,6 +74,7 @@ def test_the_papers_figures_are_those_of_an_output_layer_of_its_own() -> None:
     assert 1 - without_embeddings(network).bytes_once / once == pytest.approx(0.116, abs=5e-4)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mode", "privacy"), [("fl", None), ("fl-dp", PRIVATE)])
 @pytest.mark.parametrize("rank", [0, 2])
 def test_embeddings_stay_and_are_not_sent(
@@ -88,6 +89,7 @@ def test_embeddings_stay_and_are_not_sent(
     assert record["communication"]["bytes_a_message"] < plain["bytes_a_message"]
 
 
+@pytest.mark.slow
 def test_a_client_goes_on_with_its_statistics_and_roots_and_repeats_a_round(federate: Federate, tmp_path: Path) -> None:
     trainer, queries = local_trainer(federate, FEDSHAMPOO, OptimizerMemory(tmp_path, "a run"))
     fresh, _ = local_trainer(federate, FEDSHAMPOO)
@@ -105,6 +107,7 @@ def test_a_client_goes_on_with_its_statistics_and_roots_and_repeats_a_round(fede
     assert {path.name for path in tmp_path.glob("optimizer-0-*")} == {f"optimizer-0-{n}.safetensors" for n in (4, 5)}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mode", "privacy"), [("fl", None), ("fl-dp", PRIVATE)])
 def test_states_of_clients_are_kept_without_privacy_alone_and_removed(
     federate: Federate, mode: str, privacy: PrivacySettings | None, monkeypatch: pytest.MonkeyPatch

@@ -50,6 +50,7 @@ def test_every_round_has_the_same_numbers_and_the_guarantee_replaces(federate: F
     check_run(claim, Manifest.draw(20, 2, ""), 2)  # update canaries test it
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_ends_with_the_same_weights(federate: Federate) -> None:
     federate("whole", "fl-dp", GROUPS, PAIRS)
     with pytest.raises(KeyboardInterrupt):

@@ -71,6 +71,7 @@ def test_a_private_message_states_its_own_noise(federate: Federate) -> None:
     assert float(quiet.std()) == pytest.approx(wanted, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_keeps_the_same_messages(federate: Federate, monkeypatch: pytest.MonkeyPatch) -> None:
     federate("whole", "fl", settings=SGD, keep_updates=True)
     report, count = Worker.whole_report, 0
@@ -150,6 +151,7 @@ def test_keeping_messages_changes_no_weight(federate: Federate) -> None:
         assert torch.equal(tensor, without[name])
 
 
+@pytest.mark.slow
 def test_messages_of_other_noise_are_not_mixed_with_those_of_a_new_run(federate: Federate) -> None:
     class Cut(Silent):
         def say(self, text: str) -> None:
@@ -170,6 +172,7 @@ def test_messages_of_other_noise_are_not_mixed_with_those_of_a_new_run(federate:
     assert {message.round for message in messages_of(folder)} == {1, 2, 3}
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_after_its_last_round_finds_its_messages(
     federate: Federate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

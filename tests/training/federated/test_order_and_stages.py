@@ -87,6 +87,7 @@ def test_stages_are_those_of_the_clients_and_change_nothing(federate: Federate) 
     assert len({scores[number, client, "upload"] for number in (1, 2) for client in (0, 2)}) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sums")
 def test_a_run_that_was_cut_has_every_stage_once(federate: Federate) -> None:
     settings = replace(STAGES, codec="nf4")

@@ -54,6 +54,7 @@ def test_a_partition_by_provider_is_one_for_private_runs(corpus_folder: Path, tm
     assert sorted(len(client.providers) for client in partition(train)) == [3, 3, 6]
 
 
+@pytest.mark.slow
 def test_another_partition_is_another_run(federate: Federate, tmp_path: Path) -> None:
     """The digest of a corpus knows no clients."""
     for seed in (0, 1):
@@ -65,6 +66,7 @@ def test_another_partition_is_another_run(federate: Federate, tmp_path: Path) ->
         run_training(replace(run, data=tmp_path / "data-1"), QUICK, Silent())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["central", "fl-dp"])
 def test_other_providers_of_the_same_pages_are_another_run(federate: Federate, tmp_path: Path, mode: str) -> None:
     """As if labels had been corrected; the digest of a corpus knows of no page whose it is."""
@@ -85,6 +87,7 @@ def test_other_providers_of_the_same_pages_are_another_run(federate: Federate, t
         run_training(run, settings, Silent(), privacy)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["central", "fl-dp"])
 def test_another_order_of_the_questions_is_another_run(federate: Federate, tmp_path: Path, mode: str) -> None:
     """Batches are drawn by row: a cut private run would have met the noise of a round with another update."""

@@ -39,6 +39,7 @@ def released(folder: Path) -> dict[str, str]:
     return {name: text.replace(drawn, "COMMITMENT") for name, text in texts.items()}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["fl-dp", "central-dp"])
 def test_a_released_folder_is_the_same_without_a_provider(federate: Federate, mode: str) -> None:
     found = []
@@ -76,6 +77,7 @@ def test_a_run_that_is_done_is_known_by_its_private_record(federate: Federate) -
         federate("out", "fl-dp", SECRET, ONE)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_keeps_its_commitment(federate: Federate, monkeypatch: pytest.MonkeyPatch) -> None:
     path = private_path(federate.folder / "cut")
     with pytest.raises(KeyboardInterrupt):

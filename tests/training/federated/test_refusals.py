@@ -161,6 +161,7 @@ def test_runs_with_one_seed_share_no_noise(federate: Federate) -> None:
     assert abs(float(torch.corrcoef(torch.stack(moved))[0, 1])) < 0.05
 
 
+@pytest.mark.slow
 def test_a_secret_is_drawn_once_and_leaves_nothing_behind(federate: Federate, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut and resumed with a secret key: the same weights, one draw, no key, no halves of files."""
     from pfl_audit.training.federated import secure_rng

@@ -50,6 +50,7 @@ def test_every_mode_trains_all_but_the_dit(
         assert not (federate.folder / "out" / name).exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mode", "privacy"), MODES)
 def test_lora_trains_adapters_and_merges_them(federate: Federate, mode: str, privacy: PrivacySettings | None) -> None:
     record = federate("out", mode, privacy, lora=2)
@@ -64,6 +65,7 @@ def test_lora_trains_adapters_and_merges_them(federate: Federate, mode: str, pri
     assert (federate.folder / "out/adapters/adapter_model.safetensors").is_file()
 
 
+@pytest.mark.slow
 def test_parts_of_adapters_are_trained_alone(federate: Federate) -> None:
     """Adapters alone change no embedding; their zero halves alone leave the random halves as they were drawn."""
     files, random = {}, {}
@@ -104,6 +106,7 @@ def test_fedavg_is_the_mean_of_the_clients_own_trainings(federate: Federate) -> 
         torch.testing.assert_close(tensor, wanted[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mode", "privacy"), MODES)
 def test_a_run_that_was_cut_ends_the_same(
     federate: Federate, mode: str, privacy: PrivacySettings | None, monkeypatch: pytest.MonkeyPatch
@@ -140,6 +143,7 @@ def test_a_run_that_was_cut_ends_the_same(
     assert {key: whole.get(key) for key in same} == {key: cut.get(key) for key in same}
 
 
+@pytest.mark.slow
 def test_a_run_without_a_seed_has_noise_of_its_own(federate: Federate) -> None:
     secret = replace(PRIVATE, noise_seed=None)
     once = replace(QUICK, rounds=1)
@@ -185,6 +189,7 @@ def test_epsilon_is_what_the_accountant_says_after_each_round(federate: Federate
     assert record["privacy"]["rounds"] == record["privacy"]["rounds_accounted"] == 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "momentum", "sgd"])
 def test_norms_before_and_after_the_clip_are_those_of_the_providers(federate: Federate, optimizer: str) -> None:
     settings = replace(QUICK, rounds=1, optimizer=optimizer)

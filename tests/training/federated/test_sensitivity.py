@@ -45,6 +45,7 @@ def one_round(federate: Federate) -> Round:
     return run
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("which", [0, 3, -1])
 def test_a_provider_moves_the_sum_by_the_bound_at_most(one_round: Round, federate: Federate, which: int) -> None:
     queries, _ = split_queries(open_corpus(federate.corpus, "blue"))

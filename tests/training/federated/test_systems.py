@@ -121,6 +121,7 @@ def test_client_optimisers_move_the_weights(federate: Federate, name: str) -> No
     assert bool(update.any())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lora", "change"),
     [

@@ -52,6 +52,7 @@ def trainer_of(
     return LocalTrainer(model, trainable, examples, settings), weights, jobs
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("parts", ["all", "adapters", "up"])
 @pytest.mark.parametrize(
     "settings",
@@ -117,6 +118,7 @@ def test_a_pool_gives_what_one_process_gives(start: Path, corpus_folder: Path) -
         assert loss == wanted_loss
 
 
+@pytest.mark.slow
 def test_a_round_that_was_cut_within_a_pass_ends_the_same(
     start: Path, corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_pool_gives_what_one_thread_gives_in_order(work: tuple[LocalTrainer, l
         assert loss == same_loss == want_loss
 
 
+@pytest.mark.slow
 def test_one_thread_or_another_device_needs_no_pool(work: tuple[LocalTrainer, list[Job]], threads: None) -> None:
     trainer, _ = work
     assert isinstance(trainer_for(trainer, "cpu"), WorkerPool)
@@ -74,6 +75,7 @@ def test_a_killed_process_of_the_crew_is_one_clear_line(work: tuple[LocalTrainer
         list(results)
 
 
+@pytest.mark.slow
 def test_clients_without_privacy_train_side_by_side(federate: Federate, threads: None) -> None:
     federate("two", "fl")
     torch.set_num_threads(1)

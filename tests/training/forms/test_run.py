@@ -57,6 +57,7 @@ def public(forms_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return out / "best-loss"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("task", "backbone", "modality"),
     [
@@ -88,12 +89,14 @@ def test_a_few_forms_are_memorised(forms_folder: Path, tmp_path: Path) -> None:
     assert model.validate(model.maker.windows(private))["accuracy"] > 0.95
 
 
+@pytest.mark.slow
 def test_masked_tokens_are_learnt(forms_folder: Path, tmp_path: Path) -> None:
     history = train(forms_folder, tmp_path, replace(TINY, epochs=16, learning_rate=3e-3))["history"]
     assert history[-1]["loss"] < 0.7 * history[0]["loss"]
     assert history[-1]["accuracy"] > 2 * history[0]["accuracy"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_ends_with_the_same_weights(
     forms_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def without_dropout(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, **parts, **rates}
 
 
+@pytest.mark.slow
 def test_adapters_of_a_donut_give_questions_and_answers_away(adapted_donut: Federation, tmp_path: Path) -> None:
     """Weight decay adds a share of the halves A to their rows, which is taken out."""
     _, results = audit(adapted_donut, tmp_path / "later", "--rounds", "2")
@@ -82,6 +83,7 @@ def test_adapters_of_a_later_round_give_the_words_of_their_pages_away(adapted: F
     assert values["tokens in any order, of noise"] == 0.0
 
 
+@pytest.mark.slow
 def test_adapters_of_the_first_round_give_no_words_away(adapted: Federation, tmp_path: Path) -> None:
     _, results = audit(adapted, tmp_path / "run", "--rounds", "1")
     assert tokens_of(results)[0] == 0.0
@@ -98,6 +100,7 @@ def test_adapters_in_the_place_of_other_clients_are_no_leak(adapted: Federation,
     assert check(results)["finding"]["level"] == "unresolved"
 
 
+@pytest.mark.slow
 def test_noise_in_the_place_of_adapters_names_nothing(adapted: Federation, tmp_path: Path) -> None:
     out = copy_of(adapted[1], tmp_path)
     for path in messages(out)[4:]:
@@ -107,6 +110,7 @@ def test_noise_in_the_place_of_adapters_names_nothing(adapted: Federation, tmp_p
     assert tokens_of(results) == (0.0, None)
 
 
+@pytest.mark.slow
 def test_dropout_of_adapters_is_named_as_the_cause(adapted: Federation, tmp_path: Path) -> None:
     corpus, out = adapted[0], tmp_path / "ckpt"
     assert run(["train", *training(corpus, str(adapted[1].parent / "start"), out), *ADAPTERS]) == 0
@@ -116,6 +120,7 @@ def test_dropout_of_adapters_is_named_as_the_cause(adapted: Federation, tmp_path
     assert sum("the inputs of adapters have dropout of 0.1" in limits for limits in said) == len(said)
 
 
+@pytest.mark.slow
 def test_dropout_of_the_model_is_named_as_the_cause_of_boxes(adapted: Federation, tmp_path: Path) -> None:
     """Its rate is that of the checkpoint; without it, it would have to be found in every message."""
     corpus, out = adapted[0], tmp_path / "ckpt"
@@ -126,6 +131,7 @@ def test_dropout_of_the_model_is_named_as_the_cause_of_boxes(adapted: Federation
     assert not any("another model" in limits for limits in said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [

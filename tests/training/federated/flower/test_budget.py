@@ -84,6 +84,7 @@ def test_a_client_without_a_cap_joins_no_private_run(parties: Parties) -> None:
     assert ledgers(parties)[1].cap == 20.0
 
 
+@pytest.mark.slow
 def test_joins_alone_cannot_exceed_the_cap(parties: Parties) -> None:
     agreement = parties.agreement(SECRET)
     parties.lead("out", agreement)
@@ -103,6 +104,7 @@ def test_a_client_with_a_cap_joins_no_run_without_privacy(parties: Parties) -> N
         parties.lead("out", parties.agreement())
 
 
+@pytest.mark.slow
 def test_a_released_record_holds_nothing_that_was_counted(parties: Parties) -> None:
     whole = parties.lead("out", parties.agreement(SECRET))
     released = json.loads((parties.folder / "out" / RECORD).read_text())

@@ -68,6 +68,7 @@ def journals(parties: Parties) -> list[dict[str, Any]]:
     return [json.loads(next(Path(node["work"]).glob(f"*/{JOURNAL}")).read_text()) for node in parties.nodes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("privacy", "changes"),
     [
@@ -97,6 +98,7 @@ def test_both_engines_end_with_the_same_model(
         assert sum(counted) == 3 * 4 + (ASKED.canaries if privacy is GROUPS else int(coins.coins.sum()))
 
 
+@pytest.mark.slow
 def test_secure_sums_and_kept_messages_have_canaries(planted: Parties, coins: Manifest) -> None:
     agreement = planted.agreement(PRIVATE, canaries=ASKED)
     planted.lead("plain", agreement, keep=True)
@@ -154,6 +156,7 @@ def _answers(message: Message) -> bool:
     return bool(message.metadata.reply_to_message_id)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("cap", [None, 0, OWN - 1])
 def test_a_client_takes_no_more_canaries_than_its_node_allows(parties: Parties, cap: int | None) -> None:
     for node in parties.nodes:
@@ -179,6 +182,7 @@ def test_a_cap_that_is_no_number_is_refused(parties: Parties, cap: object) -> No
         parties.lead("out", parties.agreement())
 
 
+@pytest.mark.slow
 def test_simulated_nodes_need_no_cap_and_a_model_that_points_has_words_of_the_page(
     parties: Parties, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,6 +227,7 @@ LIST = "the numbers of its canaries are no list of integers"
 SALT = "the salt of the canaries is not 64 hexadecimal digits"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -275,6 +280,7 @@ def test_a_part_is_kept_for_the_whole_run(planted: Parties) -> None:
         send(planted, planted.grid(agreement), GOOD)
 
 
+@pytest.mark.slow
 def test_a_client_of_pairs_takes_one_of_each(planted: Parties) -> None:
     agreement = planted.agreement(GROUPS, canaries=ASKED, settings=replace(QUICK, clients_per_round=2))
     grid = joined(planted, agreement)
@@ -300,6 +306,7 @@ def test_canaries_that_were_not_agreed_or_not_sent_are_refused(planted: Parties)
         list(Messenger(grid, 1).ask([round_without]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [CANARIES, ROUND])
 def test_a_run_that_was_cut_goes_on_with_its_coins(
     planted: Parties, kind: str, monkeypatch: pytest.MonkeyPatch

@@ -42,6 +42,7 @@ def test_patience_is_as_long_as_something_changes(tmp_path: Path) -> None:
     assert not Patience(lambda: "the same", 0.5).wait(lambda: False)
 
 
+@pytest.mark.slow
 def test_two_supernodes_train_what_one_process_trains(
     corpus_folder: Path, make_checkpoint: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

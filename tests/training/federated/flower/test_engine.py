@@ -36,6 +36,7 @@ from pfl_audit.training.start import open_trainable
 from tests.training.federated.flower.parties import PRIVATE, Parties
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("privacy", "lora"), [(None, 0), (PRIVATE, 0), (replace(PRIVATE, sampling="clients", client_rate=0.5), 2)]
 )
@@ -54,6 +55,7 @@ def test_both_engines_end_with_the_same_model(parties: Parties, privacy: Privacy
     assert kept == {path.name for path in (parties.folder / "local").iterdir()}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("privacy", [None, PRIVATE])
 def test_both_engines_keep_the_same_messages(parties: Parties, privacy: PrivacySettings | None) -> None:
     agreement = parties.agreement(privacy)
@@ -70,6 +72,7 @@ def test_both_engines_keep_the_same_messages(parties: Parties, privacy: PrivacyS
             torch.testing.assert_close(tensor, wanted[name], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_frozen_embeddings_are_sent_by_neither_engine(parties: Parties) -> None:
     agreement = parties.agreement()
     agreement = replace(agreement, settings=replace(agreement.settings, freeze_embeddings=True))
@@ -128,6 +131,7 @@ def test_own_keys_are_secret_and_differ(parties: Parties) -> None:
     assert record["privacy"]["noise_generator"].startswith("cryptographic")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("privacy", [None, PRIVATE])
 def test_a_run_that_was_cut_goes_on(parties: Parties, privacy: PrivacySettings | None) -> None:
     agreement = parties.agreement(privacy)
@@ -162,6 +166,7 @@ def test_what_is_agreed_survives_the_way_through_toml(parties: Parties, tmp_path
             Agreement.from_config({key: value for key, value in config.items() if key != "rounds.seed"})
 
 
+@pytest.mark.slow
 def test_a_process_opens_data_and_model_once_for_all_messages(
     parties: Parties, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ FIRST = Pretraining("tm,lm", pretrain_rounds=2, pretrain_learning_rate=5e-4)
 SECRET = replace(PRIVATE, noise_seed=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("privacy", "lora", "first"),
     [
@@ -73,6 +74,7 @@ def test_both_engines_end_with_the_same_model(
     assert {path.name for path in written.iterdir()} == {path.name for path in wanted.iterdir()}
 
 
+@pytest.mark.slow
 def test_secure_sums_of_both_phases(parties: Parties) -> None:
     """The reach of a coordinate follows the clipping norm of the phase."""
     first = replace(FIRST, pretrain_rounds=1, pretrain_clip=0.3)
@@ -83,6 +85,7 @@ def test_secure_sums_of_both_phases(parties: Parties) -> None:
     assert record["privacy"]["rounds"] == 2
 
 
+@pytest.mark.slow
 def test_both_phases_have_one_guarantee_and_one_reservation(parties: Parties) -> None:
     keys: dict[str, bytes] = {}
     target = replace(SECRET, noise_multiplier=None, epsilon=8.0)
@@ -109,6 +112,7 @@ def test_both_phases_have_one_guarantee_and_one_reservation(parties: Parties) ->
     assert released["identity"]["pretraining"]["pretrain_rounds"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("privacy", "lora"), [(None, 2), (PRIVATE, 0)])
 def test_a_server_that_was_cut_in_both_phases_goes_on(
     parties: Parties, privacy: PrivacySettings | None, lora: int
@@ -143,6 +147,7 @@ def _die(parties: Parties, agreement: Agreement) -> None:
     parties.lead("killed", agreement, parties.grid(agreement, kill))
 
 
+@pytest.mark.slow
 def test_a_server_survives_sigkill_in_the_first_phase(parties: Parties) -> None:
     agreement = parties.agreement(PRIVATE, lora=2, pretraining=FIRST)
     process = get_context("fork").Process(target=_die, args=(parties, agreement))
@@ -154,6 +159,7 @@ def test_a_server_survives_sigkill_in_the_first_phase(parties: Parties) -> None:
     parties.require_equal("killed", "local")
 
 
+@pytest.mark.slow
 def test_a_server_that_asks_for_what_was_not_agreed_is_refused(parties: Parties) -> None:
     agreement = parties.agreement(SECRET, pretraining=FIRST)
     seen: list[Message] = []

@@ -34,6 +34,7 @@ def dying(parties: Parties, agreement: Agreement, *nodes: int) -> LocalGrid:
     return grid
 
 
+@pytest.mark.slow
 def test_a_round_is_the_mean_over_the_clients_that_answer(parties: Parties) -> None:
     agreement = parties.agreement(settings=EVERYBODY, quorum=2)
     with pytest.raises(AuditError, match="no answer from client 1, client 2 within"):

@@ -95,6 +95,7 @@ def test_a_provider_with_two_clients_is_found_without_its_name(parties: Parties)
         parties.lead("odd", agreement)
 
 
+@pytest.mark.slow
 def test_a_client_does_not_answer(parties: Parties) -> None:
     agreement = parties.agreement(PRIVATE)
     grid = parties.grid(agreement)

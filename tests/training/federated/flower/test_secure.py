@@ -20,6 +20,7 @@ from pfl_audit.training.federated.settings import PrivacySettings
 from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("privacy", [None, PRIVATE])
 def test_a_secure_sum_is_the_sum(parties: Parties, privacy: PrivacySettings | None) -> None:
     settings = replace(QUICK, clients_per_round=3, rounds=1)
@@ -77,6 +78,7 @@ def test_a_secure_sum_does_not_wrap_around(participants: int) -> None:
     assert participants * scale.levels(participants) < 1 << 32
 
 
+@pytest.mark.slow
 def test_a_client_that_drops_out_stops_the_secure_round(parties: Parties) -> None:
     settings = replace(QUICK, rounds=1)
     agreement = parties.agreement(PRIVATE, secure=True, settings=settings)

@@ -18,6 +18,7 @@ from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
 GROUPS = replace(PRIVATE, sampling="fixed-size", providers_per_round=2, minimum_providers=3, public_providers=None)
 
 
+@pytest.mark.slow
 def test_groups_and_duals_end_with_the_local_model(parties: Parties) -> None:
     seen: set[str] = set()
 
@@ -34,6 +35,7 @@ def test_groups_and_duals_end_with_the_local_model(parties: Parties) -> None:
     assert not list(parties.folder.rglob("client-memory-*"))
 
 
+@pytest.mark.slow
 def test_rounded_messages_end_with_the_local_model(parties: Parties) -> None:
     """Adapters whose random halves both sides draw; the model is sent as its difference from the start."""
     agreement = parties.agreement(settings=replace(QUICK, codec="nf4"), lora=2)
@@ -50,6 +52,7 @@ def test_rounded_messages_end_with_the_local_model(parties: Parties) -> None:
     assert len(starts[0]) == 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("privacy", "lora", "change"),
     [
