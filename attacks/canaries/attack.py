@@ -51,7 +51,7 @@ class CanaryAttack:
         """Run the check."""
         from pfl_audit.attacks.canaries.run import measure_documents
 
-        return [measure_documents(context)]
+        return [measure_documents(DOCUMENTS, context)]
 
 
 ATTACK = CanaryAttack()
