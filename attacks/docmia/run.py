@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.docmia.attack import PROXY, WHOLE, DocmiaAttack, DocmiaSettings
 from pfl_audit.attacks.docmia.optimise import optimise_documents
-from pfl_audit.attacks.docmia.scores import PROXY_ROW, ROWS, score
+from pfl_audit.attacks.docmia.specs import PARTS, PROXY, PROXY_ROW, WHOLE, DocmiaSettings
 from pfl_audit.attacks.membership import present
+from pfl_audit.attacks.membership.classifiers import predict_kmeans
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, Trial, measure
 from pfl_audit.attacks.membership.present_decision import finding, metrics
@@ -29,7 +29,7 @@ from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import cannot_write, make_folder, sha256_json
 from pfl_audit.fitness.blind import blind_baseline
 from pfl_audit.fitness.document_features import document_features
-from pfl_audit.metrics.arrays import Bools
+from pfl_audit.metrics.arrays import Bools, Floats
 from pfl_audit.models.calls import Workers
 from pfl_audit.training.run import TrainRun, run_training
 from pfl_audit.training.settings import TrainSettings
@@ -51,9 +51,27 @@ def run_checks(context: QuestionContext, settings: DocmiaSettings) -> list[Check
             checks += method()
         except Exception as error:
             reason = failure(error, lead.id, context)
-            own = (spec for spec in DocmiaAttack.specs if lead.id in (spec.id, spec.part_of))
+            own = (spec for spec in (lead, *PARTS.values()) if lead.id in (spec.id, spec.part_of))
             checks += [spec.not_run(*reason) for spec in own if spec.id in context.checks]
     return checks
+
+
+def score(row: AttackRow, table: pd.DataFrame, seed: int) -> Trial:
+    """Scores and calls of one attack on all documents, higher for members; no label is used.
+
+    Args:
+        table: ``distance``, ``steps``, ``before`` and ``after`` of every document, float64.
+        seed: Seed of the clusters.
+    """
+    every = np.arange(len(table))
+    if row.id == "clusters":
+        features = table[["distance", "steps", "before", "after"]].to_numpy(dtype=np.float64)
+        called = predict_kmeans(features, -table["distance"].to_numpy(dtype=np.float64), seed)
+        return Trial(every, called, called.astype(np.float64))
+    column = {"steps": "steps", "loss": "before"}.get(row.id, "distance")
+    values = table["before"] - table["after"] if row.id == "fall" else table[column]
+    scores: Floats = -np.asarray(values, dtype=np.float64)
+    return Trial(every, predict_kmeans(scores[:, None], scores, seed), scores)
 
 
 class _Run:
@@ -72,12 +90,11 @@ class _Run:
             tables["control"] = self._table(*found)
             both = tables["target"].index.intersection(tables["control"].index)
             tables = {model: table.loc[both] for model, table in tables.items()}
-        outcomes, decision = self._judged(ROWS, tables)
-        specs = {spec.id.partition(".")[2]: spec for spec in DocmiaAttack.specs}
+        outcomes, decision = self._judged(tuple(PARTS), tables)
         checks = [
-            self._part(specs[row.id], outcomes["target"][row.id])
-            for row in ROWS
-            if specs[row.id].id in self.context.checks
+            self._part(spec, outcomes["target"][row.id])
+            for row, spec in PARTS.items()
+            if spec.id in self.context.checks
         ]
         return [self._whole(WHOLE, decision, outcomes, controlled="control" in tables), *checks]
 

@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_audit.attacks.docmia import calls
+from pfl_audit.attacks.docmia import optimise
 from pfl_audit.attacks.docmia import run as docmia
-from pfl_audit.attacks.docmia.attack import ATTACK, PROXY, WHOLE, DocmiaSettings
-from pfl_audit.attacks.docmia.optimise import COLUMNS, optimise_documents
-from pfl_audit.attacks.docmia.scores import ROWS, score
+from pfl_audit.attacks.docmia.attack import ATTACK
+from pfl_audit.attacks.docmia.optimise import COLUMNS, HeldOpening, optimise_documents, travel_on
+from pfl_audit.attacks.docmia.run import score
+from pfl_audit.attacks.docmia.specs import PARTS, PROXY, WHOLE, DocmiaSettings
 from pfl_audit.attacks.docmia.travel import last_matrices, travel
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
@@ -240,7 +241,7 @@ def test_noise_raises_no_alarm_more_often_than_the_budget_allows() -> None:
         rng = np.random.default_rng(seed)
         table = pd.DataFrame(rng.random((60, 4)), columns=list(COLUMNS))
         labels = rng.permutation(60) < 30
-        for row in ROWS:
+        for row in PARTS:
             found = score(row, table, seed)
             ranks = pd.Series(found.scores).rank().to_numpy()
             areas.append((ranks[labels].mean() - ranks[~labels].mean()) / 60 + 0.5)
@@ -301,7 +302,7 @@ def test_documents_whose_page_cannot_be_decoded_are_left_out(tmp_path: Path, mon
         def loss(self, rows: range) -> torch.Tensor:
             return self.network(torch.ones(1, 2)).square().sum()
 
-    monkeypatch.setattr(calls, "open_trainable", lambda *_: Model())
+    monkeypatch.setattr(optimise, "open_trainable", lambda *_: Model())
     with ResponseStore(tmp_path / "store.sqlite") as store:
         given = (corpus(3, 1), DocmiaSettings(), "cpu", Records(store), Silent(), "x")
         assert optimise_documents(tmp_path, "x", *given).index.tolist() == ["in000", "in002", "out000"]
@@ -309,7 +310,7 @@ def test_documents_whose_page_cannot_be_decoded_are_left_out(tmp_path: Path, mon
 
 def test_lower_is_more_of_a_member_in_every_score() -> None:
     table = pd.DataFrame([[0.1, 1, 0.1, 0.09], [2.0, 8, 3.0, 1.0]], columns=list(COLUMNS)).astype(np.float64)
-    for row in ROWS:
+    for row in PARTS:
         found = score(row, table, 0)
         assert found.scores[0] > found.scores[1], row.id
         assert found.calls.tolist() == [True, False]
@@ -355,10 +356,6 @@ def test_several_processes_find_what_one_does(
             given = ("x", few, SETTINGS, "cpu", Records(store), Silent(), "documents", workers)
             found.append(optimise_documents(Path(make_checkpoint(0)), *given))
     pd.testing.assert_frame_equal(*found, check_exact=True)
-    checkpoint = str(make_checkpoint(0))
+    opening = HeldOpening(str(make_checkpoint(0)), "cpu", 4, "of other files")
     with pytest.raises(AuditError, match="has changed since"):
-        list(
-            processes.calls(calls.HeldOpening(checkpoint, "cpu", 4, "of other files")).each(
-                [calls.travelling([], SETTINGS)]
-            )
-        )
+        list(processes.calls(opening).each([partial(travel_on, [], SETTINGS)]))

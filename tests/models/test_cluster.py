@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pfl_audit.attacks.docmia.attack import DocmiaSettings
 from pfl_audit.attacks.docmia.optimise import optimise_documents
+from pfl_audit.attacks.docmia.specs import DocmiaSettings
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.cli.main import run
 from pfl_audit.core.store import Records, ResponseStore
