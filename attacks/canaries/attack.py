@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pfl_audit.attacks.questions.subject import CANARIES
+from pfl_audit.attacks.questions.inputs import CANARIES
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Review
 from pfl_audit.core.settings import Settings

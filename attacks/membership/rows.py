@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
-from pfl_audit.attacks.questions.subject import PRETRAINED, REFERENCES
+from pfl_audit.attacks.questions.inputs import PRETRAINED, REFERENCES
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Access, Review
 from pfl_audit.documents.units import PROVIDER as PROVIDER_UNIT

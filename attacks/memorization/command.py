@@ -9,8 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pfl_audit.attacks.memorization.attack import MemorizationSettings
-from pfl_audit.attacks.questions.endpoint_inputs import ENDPOINT_FIELDS
-from pfl_audit.attacks.questions.subject import CORPUS_FIELDS, QuestionInputs
+from pfl_audit.attacks.questions.inputs import CORPUS_FIELDS, ENDPOINT_FIELDS, QuestionInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.console import note, print_json
 from pfl_audit.cli.settings_options import Options

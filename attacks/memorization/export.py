@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pfl_audit.attacks.questions.corpora import audited_corpus, read_corpus
-from pfl_audit.attacks.questions.subject import QuestionInputs
+from pfl_audit.attacks.questions.inputs import QuestionInputs
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.documents.writers import write_questions

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from dataclasses import asdict, replace
 
 from pydantic import JsonValue
 
-from pfl_audit.attacks.questions.consent import require_consent
-from pfl_audit.attacks.questions.endpoint_inputs import EndpointInputs
+from pfl_audit.attacks.questions.inputs import EndpointInputs
+from pfl_audit.core.redaction import visible
 from pfl_audit.core.store import Records, ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
@@ -86,7 +87,7 @@ def open_endpoint(
         if agreed:
             return
         ceiling = forecast.ceiling(limits)
-        require_consent(
+        _require_consent(
             f"The audit asks {request.model} at {address.host} about {forecast.questions:,} questions, and sends "
             f"{request.words()}. Estimate: at most {forecast.words(*forecast.rest())}. "
             f"Ceiling: {ceiling.words()}; no request goes beyond it.",
@@ -109,6 +110,27 @@ def open_endpoint(
         agree=agree,
         progress=progress,
     )
+
+
+def _require_consent(text: str, progress: Progress, *, yes: bool) -> None:
+    """Print what is to be sent, and ask for it in a terminal.
+
+    Args:
+        text: What is sent where, the estimate and the ceiling.
+        yes: Whether the user has agreed on the command line.
+
+    Raises:
+        UsageError: There is no terminal to ask in, or the user declines.
+    """
+    if yes:
+        progress.say(text)
+        return
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+        raise UsageError(f"{text} There is no terminal to ask in", "Give --yes to send it")
+    sys.stderr.write(f"{visible(text, 2000)}\nSend it? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UsageError("nothing was sent to the endpoint", "Answer y, or give --yes")
 
 
 def _prices(inputs: EndpointInputs) -> Prices:

@@ -10,11 +10,11 @@ from itertools import islice
 from typing import TypeVar
 
 from pfl_audit import __version__
-from pfl_audit.attacks.questions.batches import form_batches
 from pfl_audit.attacks.questions.calls import (
     UNANSWERABLE,
     are_guesses,
     checked,
+    form_batches,
     guesses,
     is_response,
     is_score,

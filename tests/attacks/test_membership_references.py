@@ -12,7 +12,7 @@ from pfl_audit.attacks.membership.attack import MembershipAttack, MembershipSett
 from pfl_audit.attacks.membership.features import aggregate, query_features
 from pfl_audit.attacks.membership.references import lira_scores, rmia_scores, with_scores
 from pfl_audit.attacks.membership.rows import ROWS
-from pfl_audit.attacks.questions import subject as inputs
+from pfl_audit.attacks.questions import inputs
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.evidence import EvidenceBox
