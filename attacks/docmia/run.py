@@ -18,12 +18,10 @@ from pfl_audit.attacks.membership.evaluation import Outcome, Trial, measure
 from pfl_audit.attacks.membership.present_decision import finding, metrics
 from pfl_audit.attacks.membership.rows import DOCUMENTS, AttackRow
 from pfl_audit.attacks.questions.context import QuestionContext
-from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.failures import failure
 from pfl_audit.core.results import Check
 from pfl_audit.documents.corpus import Corpus, require_both_classes
-from pfl_audit.documents.document import Membership
 from pfl_audit.documents.writers import write_jsonl
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import cannot_write, make_folder, sha256_json
@@ -78,23 +76,21 @@ class _Run:
     """The attacks on all documents of known membership."""
 
     def __init__(self, context: QuestionContext, settings: DocmiaSettings) -> None:
-        self.context, self.settings = context, settings
-        self.corpus = context.red.where(lambda query: context.red.label(query.document.unit) is not Membership.UNKNOWN)
+        self.context, self.settings, self.members = context, settings, context.members
+        self.corpus = context.red.where(lambda query: query.document.unit in self.members)
 
     def white_box(self) -> list[Check]:
         """Checks with the weights of the model under audit; a control is optimised in the same way."""
-        tables = {"target": self._table("target", self.context.target)}
-        others = {"control": self.context.control, "pre-trained": self.context.pretrained}
-        found = next(((name, one) for name, one in others.items() if one and name in self.context.weights), None)
-        if found is not None:
-            tables["control"] = self._table(*found)
+        context = self.context
+        tables = {"target": self._table("target")}
+        others = [name for name in ("control", "pre-trained") if name in context.models and name in context.weights]
+        if others:
+            tables["control"] = self._table(others[0])
             both = tables["target"].index.intersection(tables["control"].index)
             tables = {model: table.loc[both] for model, table in tables.items()}
         outcomes, decision = self._judged(tuple(PARTS), tables)
         checks = [
-            self._part(spec, outcomes["target"][row.id])
-            for row, spec in PARTS.items()
-            if spec.id in self.context.checks
+            self._part(spec, outcomes["target"][row.id]) for row, spec in PARTS.items() if spec.id in context.checks
         ]
         return [self._whole(WHOLE, decision, outcomes, controlled="control" in tables), *checks]
 
@@ -109,9 +105,10 @@ class _Run:
         outcomes, decision = self._judged((PROXY_ROW,), {"target": table})
         return [self._whole(PROXY, decision, outcomes, controlled=False)]
 
-    def _table(self, name: str, engine: QueryEngine) -> pd.DataFrame:
-        folder, purpose = self.context.weights[name], f"documents, on the {name} model"
-        return self._optimised(folder, engine.model.fingerprint, self.corpus, purpose, self.context.workers)
+    def _table(self, name: str) -> pd.DataFrame:
+        context, purpose = self.context, f"documents, on the {name} model"
+        fingerprint = context.models[name].model.fingerprint
+        return self._optimised(context.weights[name], fingerprint, self.corpus, purpose, context.workers)
 
     def _optimised(
         self, folder: Path, fingerprint: str, corpus: Corpus, purpose: str, workers: Workers | None
@@ -135,7 +132,7 @@ class _Run:
         self, rows: Sequence[AttackRow], tables: Mapping[str, pd.DataFrame]
     ) -> tuple[dict[str, dict[str, Outcome]], Decision]:
         context, documents = self.context, tables["target"].index
-        labels = np.array([self.corpus.label(unit) is Membership.MEMBER for unit in documents], dtype=bool)
+        labels = np.array([self.members[unit] for unit in documents], dtype=bool)
         if min(int(labels.sum()), int((~labels).sum())) < FEWEST:
             raise NotAuditableError(
                 f"fewer than {FEWEST} members or non-members could be optimised on", "Give more documents"

@@ -7,7 +7,8 @@ from typing import Final
 
 from pydantic import Field
 
-from pfl_audit.attacks.membership.rows import REVIEW, AttackRow, Kind
+from pfl_audit.attacks.membership.rows import AttackRow, Kind
+from pfl_audit.attacks.membership.specs import REVIEW
 from pfl_audit.attacks.questions.inputs import BY_DOCUMENT, PRETRAINED
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.settings import Settings

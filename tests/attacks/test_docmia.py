@@ -274,13 +274,14 @@ def test_each_seed_and_start_has_a_proxy_of_its_own_that_its_owner_alone_can_rea
 ) -> None:
     """Audits without a folder of their own share the folder of states."""
     monkeypatch.setattr(docmia, "run_training", lambda *_: None)
-    folders = set()
+    folders, red = set(), corpus(2, 2)
     with ResponseStore(tmp_path / "store.sqlite") as store:
         for seed, start in ((0, "a"), (1, "a"), (0, "b"), (0, "a")):
             before = QueryEngine(FakeModel(name=start), store, Silent())
             context: Any = SimpleNamespace(
-                red=corpus(2, 2), target=QueryEngine(FakeModel(), store, Silent()), pretrained=before, seed=seed,
+                red=red, members=red.units, target=QueryEngine(FakeModel(), store, Silent()), pretrained=before,
                 weights={"pre-trained": tmp_path}, states=tmp_path / "states", device="cpu", progress=Silent(),
+                seed=seed,
             )  # fmt: skip
             folders.add(docmia._Run(context, DocmiaSettings())._proxy()[0].parent)
     assert len(folders) == 3
