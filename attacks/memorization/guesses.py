@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pfl_audit.attacks.guesses.putting_back import Guessed, PutBack, outcome_of, put_back, reported
-from pfl_audit.attacks.guesses.rank import Rank
-from pfl_audit.attacks.guesses.secrets import Occurrences
+from pfl_audit.attacks.guesses.field import Guessed, Occurrences, Rank
+from pfl_audit.attacks.guesses.putting_back import PutBack, outcome_of, put_back, reported
 from pfl_audit.attacks.memorization import present_guesses as present
 from pfl_audit.attacks.memorization.attack import GUESSES, MemorizationSettings, in_words
 from pfl_audit.attacks.memorization.recall import control_name, labels, line_reader, models, second_look

@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from pfl_audit import __version__
-from pfl_audit.attacks.guesses.rank import Rank
+from pfl_audit.attacks.guesses.field import Rank
 from pfl_audit.attacks.reconstruction.calls import Held
 from pfl_audit.attacks.reconstruction.plan import Truth
 from pfl_audit.attacks.reconstruction.proposals import Candidates, Kind, Proposer

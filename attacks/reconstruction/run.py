@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pfl_audit.attacks.guesses.putting_back import Guessed, Outcome, outcome_of
-from pfl_audit.attacks.guesses.secrets import Occurrences
+from pfl_audit.attacks.guesses.field import Guessed, Occurrences
+from pfl_audit.attacks.guesses.putting_back import Outcome, outcome_of
 from pfl_audit.attacks.reconstruction import present, present_guesses
 from pfl_audit.attacks.reconstruction.attack import GUESSES, MULTI_SHOT, ONE_SHOT, ReconstructionSettings
 from pfl_audit.attacks.reconstruction.calls import Held

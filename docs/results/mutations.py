@@ -52,7 +52,7 @@ MUTATIONS = (
     ),
     _of(
         "a search that was cut off counts as a hit",
-        "guesses/rank",
+        "guesses/field",
         "self.before < guesses and not self.cut",
         "self.before < guesses",
         "test_guessing",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.guesses.secrets import Occurrences
+from pfl_audit.attacks.guesses.field import Occurrences
 from pfl_audit.attacks.memorization.attack import ATTACK, GUESSES
 from pfl_audit.attacks.memorization.guesses import place_of
 from pfl_audit.attacks.memorization.secrets import Texts

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from pfl_audit.attacks.guesses.putting_back import Guessed, put_back
-from pfl_audit.attacks.guesses.rank import Rank
+from pfl_audit.attacks.guesses.field import Guessed, Rank
+from pfl_audit.attacks.guesses.putting_back import put_back
 from pfl_audit.attacks.reconstruction.evaluation import METRICS, evaluate
 from pfl_audit.attacks.reconstruction.memory import memory_level
 from pfl_audit.attacks.reconstruction.outcomes import Attacked

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfl_audit.attacks.guesses.rank import Rank
+from pfl_audit.attacks.guesses.field import Rank
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.guessing import rank_truths
 from pfl_audit.attacks.reconstruction.proposals import Proposer, baseline_proposer, proposer, proposers
