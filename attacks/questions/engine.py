@@ -59,6 +59,11 @@ class Answers:
     responses: dict[str, Response] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """Query id to what was answered."""
+        return {name: response.answer for name, response in self.responses.items()}
+
     def __getitem__(self, query: Query) -> Response:
         return self.responses[query.id]
 

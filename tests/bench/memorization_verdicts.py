@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from pfl_audit.attacks.memorization.disclosure import disclosed
+from pfl_audit.attacks.memorization.decoys import disclosed
 from pfl_audit.attacks.memorization.generalisation import reading
 from pfl_audit.attacks.memorization.measures import memory
 from pfl_audit.core.power import BASE, FINDINGS, GAPS
