@@ -128,16 +128,13 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     if prompt is not None and inputs.answers is not None:
         raise UsageError("recorded answers are not asked by a prompt", "Leave --prompt out")
 
-    if job.model is None and (job.precision != "fp32" or job.batch_tokens is not None):
-        raise UsageError(
-            "recorded answers and endpoints are not computed here", "Leave --precision and --batch-tokens out"
-        )
-    if (job.workers > 1 or job.cluster is not None) and job.model is None:
-        raise UsageError(
-            "recorded answers and endpoints are not asked by several processes", "Leave --workers and --cluster out"
-        )
-    if job.share is not None and job.model is None:
-        raise UsageError("recorded answers and endpoints are not asked in shares", "Leave --shard out")
+    for refused, what, flags in (
+        (job.precision != "fp32" or job.batch_tokens is not None, "computed here", "--precision and --batch-tokens"),
+        (job.workers > 1 or job.cluster is not None, "asked by several processes", "--workers and --cluster"),
+        (job.share is not None, "asked in shares", "--shard"),
+    ):
+        if job.model is None and refused:
+            raise UsageError(f"recorded answers and endpoints are not {what}", f"Leave {flags} out")
 
     if job.device == AUTO:
         job = replace(job, device=usable_device(AUTO))

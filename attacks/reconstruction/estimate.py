@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 
-from pfl_audit.attacks.reconstruction.attack import ATTACK, ReconstructionSettings
+from pfl_audit.attacks.reconstruction.attack import ATTACK
 from pfl_audit.attacks.reconstruction.guessing import rank_truths
+from pfl_audit.attacks.reconstruction.inputs import FormInputs
 from pfl_audit.attacks.reconstruction.opened import open_subject
 from pfl_audit.attacks.reconstruction.plan import attacked_labels, fields_of
 from pfl_audit.attacks.reconstruction.proposals import proposers
 from pfl_audit.attacks.reconstruction.search import reconstruct
-from pfl_audit.attacks.reconstruction.subject import FormInputs
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.core.estimate import Estimate
 from pfl_audit.core.run_log import peak_memory
 from pfl_audit.core.settings import read_settings

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.core.redaction import visible
 from pfl_audit.documents.forms.form import Form
 from pfl_audit.errors import UsageError

@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.likelihoods import (
     log_mean,
     log_softmax,
@@ -21,6 +20,7 @@ from pfl_audit.attacks.reconstruction.likelihoods import (
     temperature_at,
     top,
 )
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.family import Capability

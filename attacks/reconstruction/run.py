@@ -9,7 +9,6 @@ import numpy as np
 from pfl_audit.attacks.guesses.field import Guessed, Occurrences
 from pfl_audit.attacks.guesses.putting_back import Outcome, outcome_of
 from pfl_audit.attacks.reconstruction import present, present_guesses
-from pfl_audit.attacks.reconstruction.attack import GUESSES, MULTI_SHOT, ONE_SHOT, ReconstructionSettings
 from pfl_audit.attacks.reconstruction.calls import Held
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evaluation import METRICS, WITH_REFERENCE, evaluate
@@ -20,8 +19,8 @@ from pfl_audit.attacks.reconstruction.proposals import Proposer, proposers
 from pfl_audit.attacks.reconstruction.ratios import with_ratios
 from pfl_audit.attacks.reconstruction.search import Reconstruction, reconstruct
 from pfl_audit.attacks.reconstruction.secrets import Texts
-from pfl_audit.attacks.reconstruction.unit_permutation import permute_units
-from pfl_audit.attacks.reconstruction.units import units_of
+from pfl_audit.attacks.reconstruction.specs import GUESSES, MULTI_SHOT, ONE_SHOT, ReconstructionSettings
+from pfl_audit.attacks.reconstruction.units import permute_units, units_of
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Table
 from pfl_audit.errors import UsageError
@@ -81,11 +80,7 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
         ]
     if GUESSES in wanted:  # last, since the search reuses what the attempts have asked
         checks.insert(0, present_guesses.guesses(GUESSES, say, attack.guesses(), chosen.fields))
-    return [*(_with_tables(check, tuned) for check in checks[:1]), *checks[1:]]
-
-
-def _with_tables(check: Check, tables: Sequence[Table]) -> Check:
-    return check.model_copy(update={"tables": [*check.tables, *tables]})
+    return [check.model_copy(update={"tables": [*check.tables, *tuned]}) for check in checks[:1]] + checks[1:]
 
 
 def _tell(context: FormContext, settings: ReconstructionSettings, chosen: Chosen, new: Chosen | None) -> None:
@@ -143,7 +138,7 @@ class _Attack:
         self._chosen, self._lost = chosen, lost
         self._new = new.fields if new is not None else ()
         self._by = proposers(context.public, target, settings)
-        self._calls = _calls(context, settings, target)
+        self._calls = context.calls.of(context.public, target, settings) if context.calls is not None else None
         self.units = units_of(context.parts.private, context.parts.validation if settings.control else ())
 
     def attempts(self, label: str) -> CheckpointOutcome:
@@ -237,8 +232,3 @@ def _fill(
         label=label,
         calls=calls,
     )
-
-
-def _calls(context: FormContext, settings: ReconstructionSettings, target: FormModel) -> Calls[Held] | None:
-    """Other processes that hold the procedures against a target; None for this one alone."""
-    return context.calls.of(context.public, target, settings) if context.calls is not None else None

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from pfl_audit import __version__
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.calls import Pair, PairOpening
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.likelihoods import log_mean, log_softmax, loss_scores, temperature_at, top
 from pfl_audit.attacks.reconstruction.plan import Truth, attacked_labels, fields_of
 from pfl_audit.attacks.reconstruction.search import held_by
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.results import Table
 from pfl_audit.documents.forms.form import FormCorpus

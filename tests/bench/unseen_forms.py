@@ -7,11 +7,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.guessing import rank_truths
 from pfl_audit.attacks.reconstruction.plan import fields_of
 from pfl_audit.attacks.reconstruction.proposals import proposers
 from pfl_audit.attacks.reconstruction.search import reconstruct
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
 from pfl_audit.models.open import open_form_model
 from pfl_audit.progress import Silent

@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.plan import choose, count_passes
 from pfl_audit.attacks.reconstruction.proposals import proposers
 from pfl_audit.attacks.reconstruction.search import Guess, Reconstruction, reconstruct
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.form_protocol import Attempt, Blank
 from pfl_audit.progress import Silent
