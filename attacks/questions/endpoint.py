@@ -7,8 +7,6 @@ import sys
 import threading
 from dataclasses import asdict, replace
 
-from pydantic import JsonValue
-
 from pfl_audit.attacks.questions.inputs import EndpointInputs
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.store import Records, ResponseStore
@@ -57,12 +55,18 @@ def open_endpoint(
     """
     if not inputs.endpoint or not inputs.endpoint_model:
         raise UsageError("an endpoint needs --endpoint and --endpoint-model", "Give both")
-    prices, limits = _prices(inputs), _limits(inputs)
+    prices = Prices(inputs.endpoint_price_in, inputs.endpoint_price_out)
+    if inputs.endpoint_max_cost is not None and not prices.known:
+        raise UsageError(
+            "--endpoint-max-cost needs the prices of tokens", "Give --endpoint-price-in and --endpoint-price-out"
+        )
+    limits = Limits(inputs.endpoint_max_requests, inputs.endpoint_max_tokens, inputs.endpoint_max_cost)
     address = read_address(inputs.endpoint, insecure=inputs.endpoint_insecure)
     sent = (inputs.endpoint_send, inputs.endpoint_side, inputs.endpoint_answer_tokens)
     request = Request(inputs.endpoint_model, *sent, prompt or TEMPLATE)
     records, name = Records(store), sha256_json(["dialect", request.fingerprint(address)])
-    dialect = _dialect(records.get(name))
+    known = records.get(name)  # none, or none of this version, where the endpoint is to be asked what it takes
+    dialect = next((one for one in _POSSIBLE if asdict(one) == known), None)
     sample, mean = _sample(red, request)
     questions = max(planned, len(red.queries)) + (dialect is None)
     forecast = Forecast(questions, mean, request.answer_tokens, prices)
@@ -133,18 +137,6 @@ def _require_consent(text: str, progress: Progress, *, yes: bool) -> None:
         raise UsageError("nothing was sent to the endpoint", "Answer y, or give --yes")
 
 
-def _prices(inputs: EndpointInputs) -> Prices:
-    return Prices(inputs.endpoint_price_in, inputs.endpoint_price_out)
-
-
-def _limits(inputs: EndpointInputs) -> Limits:
-    if inputs.endpoint_max_cost is not None and not _prices(inputs).known:
-        raise UsageError(
-            "--endpoint-max-cost needs the prices of tokens", "Give --endpoint-price-in and --endpoint-price-out"
-        )
-    return Limits(inputs.endpoint_max_requests, inputs.endpoint_max_tokens, inputs.endpoint_max_cost)
-
-
 def _sample(red: Corpus, request: Request) -> tuple[Query, float]:
     """A question about a page that can be read, and the mean of the tokens that a question sends.
 
@@ -184,8 +176,3 @@ def _find_dialect(request: Request, query: Query, channel: Channel, forecast: Fo
         f"{host} takes no form of the request ({refused})",
         "Check --endpoint-model; give --endpoint-send words for a model that takes no pictures",
     )
-
-
-def _dialect(known: dict[str, JsonValue] | None) -> Dialect | None:
-    """A dialect from the store; None if there is none, or none of this version."""
-    return next((one for one in _POSSIBLE if asdict(one) == known), None)

@@ -34,7 +34,7 @@ def estimate_forms(inputs: FormInputs, job: AuditJob) -> Estimate:
     settings = read_settings(ReconstructionSettings, job.settings.get(ATTACK.name, {}), ATTACK.name)
     labels = attacked_labels(settings.labels, opened.corpus.labels)
     parts = (opened.parts.private, opened.parts.validation if settings.control else ())
-    private, new = (fields_of(part, opened.target, settings, labels, job.seed)[0].fields for part in parts)
+    private, new = (fields_of(part, opened.target, settings, labels, job.seed).fields for part in parts)
     fields = [*private, *new]
     if opened.public is None:
         return Estimate(len(fields), 1, None, 0, None, "Without a public model no field is attacked", _UNIT)

@@ -195,12 +195,12 @@ def _calls(
     if public is None or job.pool is None:
         return None
     opened = partial(FormOpening, device=usable_device(job.device), batch_tokens=job.batch_tokens)
-    own = partial(opened, job.checkpoint("forms"), visual_noise=noise, label_map=tuple(label_map.items()))
+    labels = tuple(label_map.items())
+    own = partial(opened, job.checkpoint("forms"), visual_noise=noise, label_map=labels)
     found = [opened(str(inputs.public), fingerprint=public.fingerprint), own(fingerprint=target.fingerprint)]
     if quick is not None:
         found.append(own(fingerprint=quick.fingerprint, precision=job.precision))
     if reference is not None:
-        labels = tuple(label_map.items())
         found.append(opened(str(inputs.public_target), fingerprint=reference.fingerprint, label_map=labels))
     return FormCalls(job.pool, {one.fingerprint: one for one in found})
 

@@ -147,7 +147,6 @@ class CheckpointOutcome:
 
     Attributes:
         chosen: Fields of the forms that it was trained on.
-        lost: Form and field id of those that it cannot read whole.
         fields: The same with what was put there.
         private: Scores on them.
         new: Scores on fields of forms that it has never seen, or None.
@@ -155,7 +154,6 @@ class CheckpointOutcome:
     """
 
     chosen: Chosen
-    lost: tuple[tuple[str, str], ...]
     fields: tuple[Attacked, ...]
     private: Evaluation
     new: Evaluation | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.core.redaction import visible
@@ -28,12 +28,14 @@ class Chosen:
         too_short: Form and field id of those with fewer tokens than the shortest.
         too_long: The same of those with more than the longest.
         not_drawn: How many others were left out because fields enough are attacked.
+        not_read: Form and field id of those that the model cannot read whole, which are none of its blanks.
     """
 
     fields: tuple[tuple[Blank, Truth], ...]
     too_short: tuple[tuple[str, str], ...]
     too_long: tuple[tuple[str, str], ...]
     not_drawn: int
+    not_read: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,12 @@ class Passes:
 
 def fields_of(
     forms: Sequence[Form], model: FormModel, settings: ReconstructionSettings, labels: Sequence[str], seed: int
-) -> tuple[Chosen, tuple[tuple[str, str], ...]]:
-    """The fields to attack; and those that the model cannot read whole, which are none of its blanks."""
+) -> Chosen:
+    """The fields of some forms to attack."""
     pairs = [pair for form in forms for pair in model.blanks(form) if pair[0].span.field.label in labels]
     read = {_name(blank) for blank, _ in pairs}
     named = [(form.id, field.id) for form in forms for field in form.fields if field.label in labels]
-    return choose(pairs, settings, seed), tuple(name for name in named if name not in read)
+    return replace(choose(pairs, settings, seed), not_read=tuple(name for name in named if name not in read))
 
 
 def attacked_labels(wanted: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:

@@ -312,13 +312,13 @@ class Presenter:
             for reason, some in (
                 ("too short", chosen.too_short),
                 ("too long", chosen.too_long),
-                ("not read whole", outcome.lost),
+                ("not read whole", chosen.not_read),
             )
             for form, field in some
         )
         rows: list[list[Cell]] = [[*row] for row in found]
         note = f"Attacked are fields of {self._settings.shortest} to {self._settings.longest} tokens."
-        if outcome.lost:
+        if chosen.not_read:
             note += " Not read whole: a token is unknown to the model, none is left, or the field exceeds its window."
         if chosen.not_drawn:
             note += f" {chosen.not_drawn} more were not drawn."

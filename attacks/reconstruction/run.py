@@ -43,13 +43,13 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
         raise UsageError(f"nothing to rank by the {settings.ranking}", "Give --public-target, or another --ranking")
     wanted = [spec for spec in (GUESSES, ONE_SHOT, MULTI_SHOT) if spec.id in context.checks]
     labels = attacked_labels(settings.labels, context.corpus.labels)
-    chosen, lost = fields_of(context.parts.private, context.target, settings, labels, context.seed)
+    chosen = fields_of(context.parts.private, context.target, settings, labels, context.seed)
     if not chosen.fields:
         names = " or ".join(visible(label, 60) for label in labels[:LISTED])
         reason = (
             f"no field of the private forms labelled {names or 'at all'} "
             f"has {settings.shortest} to {settings.longest} tokens ({len(chosen.too_short)} are shorter, "
-            f"{len(chosen.too_long)} longer, {len(lost)} not read whole by the model)"
+            f"{len(chosen.too_long)} longer, {len(chosen.not_read)} not read whole by the model)"
         )
         return [spec.not_run("skipped", reason) for spec in wanted]
     tuned: list[Table] = []
@@ -60,18 +60,18 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
         tuned = [table]
     new = None
     if settings.control:
-        new, _ = fields_of(context.parts.validation, context.target, settings, labels, context.seed)
+        new = fields_of(context.parts.validation, context.target, settings, labels, context.seed)
     attempted = [spec for spec in wanted if spec is not GUESSES]
     if attempted:
         _tell(context, settings, chosen, new)
     target, precision = _quickest(context, settings, chosen)
-    attack = _Attack(context, settings, target, chosen, lost, new)
+    attack = _Attack(context, settings, target, chosen, new)
     say = present.Presenter(context, settings, attack.units, precision)
     checks: list[Check] = []
     if attempted:
         outcome = attack.attempts("private forms")
         epochs = {
-            epoch: _Attack(context, settings, open_epoch(), chosen, lost, None).attempts(f"epoch {epoch}")
+            epoch: _Attack(context, settings, open_epoch(), chosen, None).attempts(f"epoch {epoch}")
             for epoch, open_epoch in context.epochs.items()
         }
         checks = [
@@ -121,7 +121,6 @@ class _Attack:
     """The attack on one checkpoint.
 
     Args:
-        lost: Form and field id of private fields that the model cannot read whole.
         new: Fields of forms that it has never seen, or None.
     """
 
@@ -131,15 +130,15 @@ class _Attack:
         settings: ReconstructionSettings,
         target: FormModel,
         chosen: Chosen,
-        lost: tuple[tuple[str, str], ...],
         new: Chosen | None,
     ) -> None:
         self._context, self._settings, self._target = context, settings, target
-        self._chosen, self._lost = chosen, lost
+        self._chosen = chosen
         self._new = new.fields if new is not None else ()
         self._by = proposers(context.public, target, settings)
         self._calls = context.calls.of(context.public, target, settings) if context.calls is not None else None
-        self.units = units_of(context.parts.private, context.parts.validation if settings.control else ())
+        self._validation = context.parts.validation if settings.control else ()
+        self.units = units_of(context.parts.private, self._validation)
 
     def attempts(self, label: str) -> CheckpointOutcome:
         """One attempt at every field and several, and their evaluation."""
@@ -148,7 +147,7 @@ class _Attack:
         metrics = METRICS if context.public_target is None else WITH_REFERENCE
         private = evaluate(fields, settings.epsilon, context.rng("reconstruction", "private"), metrics=metrics)
         if not self._new:
-            return CheckpointOutcome(self._chosen, self._lost, fields, private, None, None)
+            return CheckpointOutcome(self._chosen, fields, private, None, None)
         controls = self._attempted(self._new, "new forms")
         control = evaluate(controls, settings.epsilon, context.rng("reconstruction", "new"), metrics=metrics)
         permutation = permute_units(
@@ -159,12 +158,12 @@ class _Attack:
             context.rng("reconstruction", "exchange"),
             alpha=context.budget.weak,
         )
-        return CheckpointOutcome(self._chosen, self._lost, fields, private, control, permutation)
+        return CheckpointOutcome(self._chosen, fields, private, control, permutation)
 
     def guesses(self) -> Outcome:
         """Places of the truths among the likeliest fillings, of secrets and of all fields."""
         parts = self._context.parts
-        texts = Texts([*parts.private, *(parts.validation if self._settings.control else ())], parts.public)
+        texts = Texts([*parts.private, *self._validation], parts.public)
         found = [
             tuple(texts.occurrences(blank.window.form, blank.span.field) for blank, _ in fields)
             for fields in (self._chosen.fields, self._new)

@@ -118,12 +118,11 @@ def _fill(
 ) -> list[tuple[Guess, ...]]:
     """Every blank filled in ``settings.attempts`` times by one procedure, from memory where it was before."""
     keys = [_key(blank, proposer, settings, seed) for blank in blanks]
-    known: dict[str, tuple[Guess, ...]] = {}
-    if keep is not None:
-        for key, blank in zip(keys, blanks, strict=True):
-            found = _guesses(keep.get(key), blank.length, settings.attempts)
-            if found is not None:
-                known[key] = found
+    known = {
+        key: found
+        for key, blank in zip(keys, blanks, strict=True)
+        if keep is not None and (found := _guesses(keep.get(key), blank.length, settings.attempts)) is not None
+    }
     pending = {key: blank for key, blank in zip(keys, blanks, strict=True) if key not in known}
     total = sum(blank.length for blank in blanks)
     left = sum(blank.length for blank in pending.values())

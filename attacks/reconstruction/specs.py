@@ -120,27 +120,22 @@ _REVIEW = Review(
     nist=("data reconstruction",),
     atlas=("AML.T0024.001",),
 )
-GUESSES = CheckSpec(
-    "reconstruction.guesses",
-    "Secrets put back within k guesses",
-    _NEEDS,
-    {**_THREAT, "does": "tries the likeliest fillings of the whole field, best first"},
-    review=_REVIEW,
+
+
+def _spec(name: str, title: str, does: str) -> CheckSpec:
+    return CheckSpec(f"reconstruction.{name}", title, _NEEDS, {**_THREAT, "does": does}, review=_REVIEW)
+
+
+GUESSES = _spec(
+    "guesses", "Secrets put back within k guesses", "tries the likeliest fillings of the whole field, best first"
 )
-ONE_SHOT = CheckSpec(
-    "reconstruction.one_shot",
+ONE_SHOT = _spec(
+    "one_shot",
     "Reconstruction of scrubbed fields, one attempt each",
-    _NEEDS,
-    {**_THREAT, "does": "fills the field in token by token, once"},
-    review=_REVIEW,
+    "fills the field in token by token, once",
 )
-MULTI_SHOT = CheckSpec(
-    "reconstruction.multi_shot",
+MULTI_SHOT = _spec(
+    "multi_shot",
     "Reconstruction of scrubbed fields, the most plausible of several attempts",
-    _NEEDS,
-    {
-        **_THREAT,
-        "does": "fills every field in several times, and ranks the attempts by how likely they are to the model",
-    },
-    review=_REVIEW,
+    "fills every field in several times, and ranks the attempts by how likely they are to the model",
 )

@@ -31,7 +31,7 @@ class Unseen:
         with TemporaryDirectory() as folder:
             corpus = make_forms(FormRecipe(private=FORMS, public=1, validation=1, seed=2026), Path(folder), Silent())
             forms = [form for form in corpus.forms if (corpus.parts or {})[form.id] == "private"]
-            fields = fields_of(forms, target, settings, ("answer",), 0)[0].fields
+            fields = fields_of(forms, target, settings, ("answer",), 0).fields
             by = proposers(public, target, settings)
             tried = reconstruct([blank for blank, _ in fields], *by, settings, 0, progress=Silent())
             ranks = [rank_truths(fields, one, settings.guesses, settings.expansions, progress=Silent()) for one in by]
