@@ -14,15 +14,15 @@ from torch import nn
 from pfl_audit import __version__
 from pfl_audit.attacks.docmia.specs import DocmiaSettings
 from pfl_audit.attacks.docmia.travel import Travel, last_matrices, travel
-from pfl_audit.core.store import Records
+from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
-from pfl_audit.errors import AuditError, UnanswerableError
+from pfl_audit.errors import AuditError, NotAuditableError, UnanswerableError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.calls import Calls, InTurn, Workers, require_given
 from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.models.weights import fingerprint_files
-from pfl_audit.progress import Progress, Silent, Task
+from pfl_audit.progress import Silent, Task
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.start import open_trainable
 
@@ -87,9 +87,7 @@ def optimise_documents(
     fingerprint: str,
     corpus: Corpus,
     settings: DocmiaSettings,
-    device: str,
-    records: Records,
-    progress: Progress,
+    context: QuestionContext,
     purpose: str,
     workers: Workers | None = None,
 ) -> pd.DataFrame:
@@ -99,6 +97,7 @@ def optimise_documents(
         checkpoint: Folder of a model that can be trained.
         fingerprint: SHA-256 of its weights and configuration.
         corpus: Queries grouped by document; the first accepted answer is the target.
+        context: Its device, store and progress display.
         purpose: Title of the progress display.
         workers: Other processes, which fine-tune on a document each; this one alone where not given.
 
@@ -107,8 +106,12 @@ def optimise_documents(
         page cannot be read, or whose loss is not finite, are left out.
 
     Raises:
+        NotAuditableError: There is no store.
         AuditError: The checkpoint cannot be opened, or cannot be trained.
     """
+    records = context.records
+    if records is None:
+        raise NotAuditableError("there is no store for what the optimisation finds", "Audit with a store")
     groups = {
         unit: sorted(queries, key=lambda query: query.id)[: settings.questions]
         for unit, queries in corpus.by_unit().items()
@@ -121,9 +124,9 @@ def optimise_documents(
             continue
     found = {unit: value for unit, key in keys.items() if (value := records.get(key)) is not None}
     pending = [unit for unit in keys if unit not in found]
-    with progress.task(purpose, len(keys), len(found)) as task:
+    with context.progress.task(purpose, len(keys), len(found)) as task:
         if pending:
-            calls = _calls(checkpoint, settings, device, workers)
+            calls = _calls(checkpoint, settings, context.device, workers)
             works = [partial(travel_on, groups[unit], settings) for unit in pending]
             for at, one in calls.each(works, task, [1] * len(works)):
                 if isinstance(one, UnanswerableError):

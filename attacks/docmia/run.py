@@ -28,7 +28,6 @@ from pfl_audit.files import cannot_write, make_folder, sha256_json
 from pfl_audit.fitness.blind import blind_baseline
 from pfl_audit.fitness.document_features import document_features
 from pfl_audit.metrics.arrays import Bools, Floats
-from pfl_audit.models.calls import Workers
 from pfl_audit.training.run import TrainRun, run_training
 from pfl_audit.training.settings import TrainSettings
 
@@ -101,31 +100,16 @@ class _Run:
         workers = self.context.workers
         if workers is not None and not workers.shares_files:  # the proxy is on this machine alone
             workers = None
-        table = self._optimised(folder, fingerprint, corpus, "documents, on the proxy model", workers)
+        purpose = "documents, on the proxy model"
+        table = optimise_documents(folder, fingerprint, corpus, self.settings, self.context, purpose, workers)
         outcomes, decision = self._judged((PROXY_ROW,), {"target": table})
         return [self._whole(PROXY, decision, outcomes, controlled=False)]
 
     def _table(self, name: str) -> pd.DataFrame:
         context, purpose = self.context, f"documents, on the {name} model"
         fingerprint = context.models[name].model.fingerprint
-        return self._optimised(context.weights[name], fingerprint, self.corpus, purpose, context.workers)
-
-    def _optimised(
-        self, folder: Path, fingerprint: str, corpus: Corpus, purpose: str, workers: Workers | None
-    ) -> pd.DataFrame:
-        context = self.context
-        if context.records is None:
-            raise NotAuditableError("there is no store for what the optimisation finds", "Audit with a store")
         return optimise_documents(
-            folder,
-            fingerprint,
-            corpus,
-            self.settings,
-            context.device,
-            context.records,
-            context.progress,
-            purpose,
-            workers,
+            context.weights[name], fingerprint, self.corpus, self.settings, context, purpose, context.workers
         )
 
     def _judged(

@@ -288,6 +288,11 @@ def test_each_seed_and_start_has_a_proxy_of_its_own_that_its_owner_alone_can_rea
     assert all(folder.stat().st_mode & 0o077 == 0 for folder in folders)
 
 
+def place(store: ResponseStore) -> Any:
+    """What the optimisation takes of a context."""
+    return SimpleNamespace(device="cpu", records=Records(store), progress=Silent())
+
+
 def test_documents_whose_page_cannot_be_decoded_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Model:
         network, is_frozen = nn.Sequential(nn.Linear(2, 1)), staticmethod(lambda name: False)
@@ -305,7 +310,7 @@ def test_documents_whose_page_cannot_be_decoded_are_left_out(tmp_path: Path, mon
 
     monkeypatch.setattr(optimise, "open_trainable", lambda *_: Model())
     with ResponseStore(tmp_path / "store.sqlite") as store:
-        given = (corpus(3, 1), DocmiaSettings(), "cpu", Records(store), Silent(), "x")
+        given = (corpus(3, 1), DocmiaSettings(), place(store), "x")
         assert optimise_documents(tmp_path, "x", *given).index.tolist() == ["in000", "in002", "out000"]
 
 
@@ -337,12 +342,12 @@ def test_documents_are_optimised_once_and_taken_from_the_store(
     tmp_path: Path, make_checkpoint: Callable[[int], Path], few: Corpus
 ) -> None:
     with ResponseStore(tmp_path / "store.sqlite") as store:
-        records = Records(store)
-        given = ("x", few, SETTINGS, "cpu", records, Silent(), "documents")
+        context = place(store)
+        given = ("x", few, SETTINGS, context, "documents")
         found = optimise_documents(Path(make_checkpoint(0)), *given)
         assert found.index.tolist() == list(few.units)
         assert (found["distance"] > 0).all()
-        assert records.put_count == 3
+        assert context.records.put_count == 3
         again = optimise_documents(tmp_path / "gone", *given)  # no model is opened for what is known
         pd.testing.assert_frame_equal(found, again)
 
@@ -354,7 +359,7 @@ def test_several_processes_find_what_one_does(
     found, processes = [], Processes(2)
     for number, workers in enumerate((None, processes)):
         with ResponseStore(tmp_path / f"{number}.sqlite") as store:
-            given = ("x", few, SETTINGS, "cpu", Records(store), Silent(), "documents", workers)
+            given = ("x", few, SETTINGS, place(store), "documents", workers)
             found.append(optimise_documents(Path(make_checkpoint(0)), *given))
     pd.testing.assert_frame_equal(*found, check_exact=True)
     opening = HeldOpening(str(make_checkpoint(0)), "cpu", 4, "of other files")
