@@ -73,6 +73,7 @@ class MembershipSettings(Settings):
     )
 
 
+_DECIDES: Final = "decides from this which {possessed} were in the training set"
 _SEES: Final = {
     "ZK": "answers of the model to questions about {asked}",
     "PK": "answers, confidences and losses of the model and of the public model it was trained from",
@@ -94,11 +95,7 @@ def spec(row: AttackRow, unit: Unit = PROVIDER) -> CheckSpec:
         part_of=WHOLE,
         optional=REFERENCES in row.needs,
         review=replace(REVIEW, access=NEEDED[knowledge]),
-        threat_model={
-            "knows": _said(_KNOWS[learning], unit),
-            "sees": _said(_SEES[knowledge], unit),
-            "does": _said("decides from this which {possessed} were in the training set", unit),
-        },
+        threat_model=_threat(unit, _KNOWS[learning], _SEES[knowledge], _DECIDES),
     )
 
 
@@ -113,11 +110,12 @@ def whole_spec(unit: Unit = PROVIDER, access: str = "ZK") -> CheckSpec:
         id=WHOLE,
         title=f"{unit.name.capitalize()} membership",
         needs=frozenset({Capability.ANSWER}),
-        threat_model={
-            "knows": _said("{any_asked}, and the right answers about {them}", unit),
-            "sees": "what each attack says: answers alone, or losses and the public model as well",
-            "does": _said("decides from this whether {own} {was} in the training set", unit),
-        },
+        threat_model=_threat(
+            unit,
+            "{any_asked}, and the right answers about {them}",
+            "what each attack says: answers alone, or losses and the public model as well",
+            "decides from this whether {own} {was} in the training set",
+        ),
         review=replace(REVIEW, access=NEEDED[access]),
     )
 
@@ -129,11 +127,12 @@ def documents_spec(unit: Unit = PROVIDER) -> CheckSpec:
         title="From the documents alone",
         needs=frozenset({Capability.ANSWER}),
         part_of=WHOLE,
-        threat_model={
-            "knows": _said("of nine in ten {nouns} whether they were trained on", unit),
-            "sees": _said("{all_asked} and the questions about them; no answer of the model", unit),
-            "does": _said("decides from this which {possessed} were in the training set", unit),
-        },
+        threat_model=_threat(
+            unit,
+            "of nine in ten {nouns} whether they were trained on",
+            "{all_asked} and the questions about them; no answer of the model",
+            _DECIDES,
+        ),
     )
 
 
@@ -162,6 +161,7 @@ _PHRASES: Final = {
 }
 
 
-def _said(template: str, unit: Unit) -> str:
-    words = {name: getattr(unit, name) for name in ("noun", "nouns", "possessed", "asked")}
-    return template.format(**words, **_PHRASES[unit.name])
+def _threat(unit: Unit, knows: str, sees: str, does: str) -> dict[str, str]:
+    """A threat model in the words of a unit, from templates."""
+    words = {name: getattr(unit, name) for name in ("noun", "nouns", "possessed", "asked")} | _PHRASES[unit.name]
+    return {name: text.format(**words) for name, text in (("knows", knows), ("sees", sees), ("does", does))}

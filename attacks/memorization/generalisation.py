@@ -154,11 +154,10 @@ def _metrics(found: Result, questions: int, control: str | None, unit: Unit) -> 
 
 
 def _plain(found: Result, shares: GapEstimate, unit: Unit) -> str:
-    if found.level == "unresolved" or shares.members is None or shares.non_members is None:
+    if found.level == "unresolved" or shares.both is None:
         return f"Whether the model reads {unit.nouns} in training better than others cannot be said with these pages."
-    counts = (
-        f"{hundredths(shares.members.value)} of 100 questions right, of others {hundredths(shares.non_members.value)}"
-    )
+    members, others = (hundredths(one.value) for one in shares.both)
+    counts = f"{members} of 100 questions right, of others {others}"
     better = "better than others" if found.level == "weak" else _no_better(found)
     return f"The model reads {unit.nouns} in training {better}: {counts}. That alone gives no value away."
 
@@ -170,9 +169,9 @@ def _no_better(found: Result) -> str:
 
 def _finding(found: Result, plain: GapEstimate, unit: Unit) -> Finding:
     shares = (
-        f"{plain.members.value:.1%} of {plain.pages[0]} questions about {unit.nouns} that it was trained on against "
-        f"{plain.non_members.value:.1%} of {plain.pages[1]} about others"
-        if plain.members and plain.non_members
+        f"{both[0].value:.1%} of {plain.pages[0]} questions about {unit.nouns} that it was trained on against "
+        f"{both[1].value:.1%} of {plain.pages[1]} about others"
+        if (both := plain.both)
         else ""
     )
     apart = (

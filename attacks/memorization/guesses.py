@@ -27,7 +27,7 @@ from pfl_audit.documents.keys import NAMES, PROVIDER_KEYS
 from pfl_audit.documents.scrubbing.questions import UNKNOWN
 from pfl_audit.documents.units import DOCUMENT
 from pfl_audit.metrics.answers import accuracy
-from pfl_audit.models.protocol import Guess
+from pfl_audit.models.protocol import Guess, Score
 
 _ONE_ANSWER = "gives one answer to a question and not its likeliest ones"
 
@@ -122,10 +122,10 @@ def _ask(
     if other is None:
         return _texts(said), {}, {}
     before = other.likely_answers(queries, width, f"{width} guesses a value (control)")
-    if not other.compares or width == 1:
-        return _texts(said), _texts(before), {}
-    compared = {query: [guess.answer for guess in some] for query in queries if (some := said.get(query.id))}
-    scores = other.candidates(compared, "the target's guesses under the control")
+    scores: Mapping[str, Sequence[Score]] = {}
+    if other.compares and width > 1:
+        compared = {query: [guess.answer for guess in some] for query in queries if (some := said.get(query.id))}
+        scores = other.candidates(compared, "the target's guesses under the control")
     ratios = {
         name: [guess.answer for _, guess in sorted(zip(own, said[name], strict=True), key=lambda pair: pair[0])]
         for name, some in scores.items()

@@ -19,7 +19,7 @@ from pfl_audit.attacks.memorization.measures import (
     Memory,
     Result,
 )
-from pfl_audit.attacks.memorization.plain import plain_sentence, success
+from pfl_audit.attacks.memorization.plain import plain_sentence
 from pfl_audit.attacks.memorization.scores import GapEstimate
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric, resampled_over
@@ -39,6 +39,7 @@ CLEAN_PAGES = "no residual clue"
 _MASK = "Mask the value in a share of the training pages together with its answer."
 _SCORE = "ACC"
 _EMPTY = "no page of one class"
+_NO_SPREAD = "no interval: no resample differs"
 _MORE = "Give pages of more {nouns} of both classes"
 _LISTED = 1000
 """Rows of a table at most."""
@@ -88,30 +89,20 @@ def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
     ACC and ANLS themselves are in ``gap_metrics``.
     """
     metrics = []
-    n = sum(found.units)
     over = resampled_over(unit.many)
     for one in found.results:
-        form = FORMATS[one.name]
-        note = f"p = {one.p_value:.2g} (permutation over {unit.many}, largest of {len(found.results)} measures)"
+        rows: list[tuple[str, Estimate | float, float, str | None]] = []
         if one.name in (RATIO, EXPOSURE):
-            about: Slice = {"pages": CLEAN_PAGES, "model": "target"}
+            note = f"p = {one.p_value:.2g} (permutation over {unit.many}, largest of {len(found.results)} measures)"
+            rows.append(("target", one.value, one.chance, note))
+        if (beyond := one.over_control) is not None:
+            moves, model = beyond.low < beyond.high, f"target minus {control}"
+            rows.append((model, beyond, 0.0, None) if moves else (model, beyond.value, 0.0, _NO_SPREAD))
+        for model, value, chance, said in rows:
+            about: Slice = {"pages": CLEAN_PAGES, "model": model}
+            form, n = FORMATS[one.name], sum(found.units)
             metrics.append(
-                build_metric(one.name, one.value, format=form, n=n, **over, chance=one.chance, about=about, note=note)
-            )
-        if one.over_control is not None:
-            about = {"pages": CLEAN_PAGES, "model": f"target minus {control}"}
-            beyond, moves = one.over_control, one.over_control.low < one.over_control.high
-            metrics.append(
-                build_metric(
-                    one.name,
-                    beyond if moves else beyond.value,
-                    format=form,
-                    n=n,
-                    **over,
-                    chance=0.0,
-                    about=about,
-                    note=None if moves else "no interval: no resample differs",
-                )
+                build_metric(one.name, value, format=form, n=n, **over, chance=chance, about=about, note=said)
             )
     return metrics
 
@@ -139,6 +130,8 @@ def memory_finding(
             remedy=remedy,
             plain=f"Whether the model remembers the {name} cannot be said: there are too few pages without it.",
         )
+    answers = scores.get(_SCORE)
+    rates = answers.both if answers else None
     numbers = _numbers(head, found, scores.get(head.name.removesuffix(" gap")), unit)
     text = {
         "leak": f"The {name} was taken off the page, and the model remembers it of the {unit.nouns} it was trained on: "
@@ -159,8 +152,9 @@ def memory_finding(
         slice={"pages": CLEAN_PAGES, "model": "target"},
         smallest_effect=head.smallest,
         remedies=actions if found.level in ("leak", "weak") else [],
-        plain=plain_sentence(name, found, scores.get(_SCORE), unit),
-        **success(scores.get(_SCORE)),
+        plain=plain_sentence(name, found, answers, unit),
+        success=rates[0].value if rates else None,
+        false_alarms=rates[1].value if rates else None,
     )
 
 
@@ -190,11 +184,11 @@ def _smallest(one: Result) -> str:
 
 def _numbers(head: Result, found: Memory, gap: GapEstimate | None, unit: Unit) -> str:
     value = head.value
-    if head.name in (ACC, ANLS) and gap and gap.gap and gap.members and gap.non_members:
-        score = "" if head.name == ACC else "ANLS of "
+    if head.name in (ACC, ANLS) and gap and gap.gap and gap.both:
+        score, (members, others) = "" if head.name == ACC else "ANLS of ", gap.both
         return (
-            f"{score}{gap.members.value:.1%} of {gap.pages[0]} pages of member {unit.many} against "
-            f"{gap.non_members.value:.1%} of {gap.pages[1]} pages of others: a gap of {gap.gap.text(*POINTS)}"
+            f"{score}{members.value:.1%} of {gap.pages[0]} pages of member {unit.many} against "
+            f"{others.value:.1%} of {gap.pages[1]} pages of others: a gap of {gap.gap.text(*POINTS)}"
         ).replace("%", " %")
     size = f"{found.units[0]} {unit.nouns} against {found.units[1]} others"
     if head.name == RATIO:

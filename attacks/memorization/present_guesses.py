@@ -131,7 +131,9 @@ class Presenter:
             )
             return Finding(level="unresolved", text=text, remedy=" ".join(remedies), plain=text)
         found = outcome.secrets[most]
-        level, private = self._level(found), found.private
+        private, level = found.private, found.level(self._budget)
+        if self._control is None:
+            level = at_most_weak(level)
         text = (
             f"Of {private.fields} secrets of {private.units} {unit.nouns} in training (values that no page of another "
             f"{unit.noun} has, taken off the page without a trace), {numbers_of(words, outcome.secrets)}"
@@ -157,10 +159,6 @@ class Presenter:
             metric=words.headline,
             slice=words.about(words.private, words.attack, most),
         )
-
-    def _level(self, found: PutBack) -> Level:
-        level = found.level(self._budget)
-        return level if self._control is not None else at_most_weak(level)
 
     def _plain(self, found: PutBack, level: Level) -> str:
         private, words = found.private, self._words

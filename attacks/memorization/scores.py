@@ -40,6 +40,11 @@ class GapEstimate:
     gap: Estimate | None
     pages: tuple[int, int]
 
+    @property
+    def both(self) -> tuple[Estimate, Estimate] | None:
+        """Members and non-members, where there are pages of both."""
+        return (self.members, self.non_members) if self.members and self.non_members else None
+
 
 def answers_table(
     queries: Sequence[Query], members: Mapping[str, bool], responses: Mapping[str, Response]

@@ -35,7 +35,6 @@ from pfl_audit.models.protocol import (
     Capability,
     ConcurrentModel,
     DocumentModel,
-    DropoutModel,
     FieldModel,
     Guess,
     GuessingModel,
@@ -164,9 +163,6 @@ class QueryEngine:
         Raises:
             TypeError: The model cannot compare answers.
         """
-        able: type = DropoutModel if dropout else CandidateModel
-        if not isinstance(self.model, able):
-            raise TypeError("the model cannot compare answers")
         kind = "loss with dropout" if dropout else "loss alone"
         found: dict[str, list[Score]] = {}
         due: list[tuple[Query, list[str], dict[str, str]]] = []
@@ -225,8 +221,6 @@ class QueryEngine:
         Raises:
             TypeError: The model gives one answer only.
         """
-        if not isinstance(self.model, GuessingModel):
-            raise TypeError("the model gives one answer only")
         keys: dict[str, str] = {}
         for query in queries:
             try:

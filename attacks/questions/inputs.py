@@ -19,8 +19,7 @@ OFFERS = frozenset({PRETRAINED, REFERENCES, BLUE, CANARIES, BY_DOCUMENT})
 """Needs of checks that these inputs can meet."""
 CORPUS_FIELDS = ("red", "members", "non_members", "unit")
 """Inputs that name the documents to ask about."""
-PANEL: Final = "Endpoint: docs/endpoint.md"
-_SHARED: Final = Flag(panel=PANEL, shared=True)
+_SHARED: Final = Flag(panel="Endpoint: docs/endpoint.md", shared=True)
 
 
 class EndpointInputs(Settings):

@@ -21,7 +21,7 @@ from pfl_audit.core.training_record import FILE_NAME, read_training
 from pfl_audit.documents.check import check_pages, unusable
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Document
-from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus
+from pfl_audit.documents.forms.form import PARTS, FormCorpus
 from pfl_audit.documents.forms.partition import FormPartition, partition_forms
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
@@ -136,7 +136,8 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
     _refuse_strangers(target, public, epochs)
     if public_target is not None:
         _refuse_reference(public_target, target, inputs.public_target or "")
-    elsewhere = _trained_elsewhere(model, parts.private)
+    private, own = FormCorpus(parts.private).digest, _trained_on(model)
+    elsewhere = bool(own) and own[0] != private  # the target says so itself: then nothing need be found
     notes: tuple[str, ...] = (OTHER_FORMS,) if elsewhere else ()
     if elsewhere:
         progress.say(f"{model}: {OTHER_FORMS}; check --forms and --split-seed, unless that is meant")
@@ -147,7 +148,7 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
         ("--public", inputs.public, "public knowledge"),
         ("--public-target", inputs.public_target, "reference"),
     ):
-        if name and FormCorpus(parts.private).digest in _trained_on(Path(name)):
+        if name and private in _trained_on(Path(name)):
             raise UsageError(
                 f"{Path(name)} was trained on the private forms, so it is no {role}",
                 f"Give {flag} a model that was trained on the public part",
@@ -301,12 +302,6 @@ def _refuse_reference(reference: FormModel, target: FormModel, name: str) -> Non
             f"{Path(name)} ({reference.task}) has another task or vocabulary than the target ({target.task})",
             "Train it like the target, on the public part: train --part public --from PUBLIC",
         )
-
-
-def _trained_elsewhere(model: Path, private: tuple[Form, ...]) -> bool:
-    """Whether the target says itself that it was trained on other forms: then nothing need be found."""
-    digests = _trained_on(model)
-    return bool(digests) and digests[0] != FormCorpus(private).digest
 
 
 def _trained_on(folder: Path) -> list[str]:

@@ -38,19 +38,6 @@ class Chosen:
     not_read: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class Passes:
-    """Forward passes of attack and baseline together.
-
-    The least is taken where all attempts at a field agree, the most where they part at its first token.
-    """
-
-    public_least: int
-    public_most: int
-    target_least: int
-    target_most: int
-
-
 def fields_of(
     forms: Sequence[Form], model: FormModel, settings: ReconstructionSettings, labels: Sequence[str], seed: int
 ) -> Chosen:
@@ -87,16 +74,22 @@ def choose(fields: Sequence[tuple[Blank, Truth]], settings: ReconstructionSettin
     return Chosen(tuple(fit[place] for place in sorted(drawn)), short, long, len(fit) - len(drawn))
 
 
-def count_passes(blanks: Sequence[Blank], settings: ReconstructionSettings, *, mlm: bool) -> Passes:
-    """Forward passes that the fields take, if none is known from an earlier run.
+def count_passes(
+    blanks: Sequence[Blank], settings: ReconstructionSettings, *, mlm: bool
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Forward passes of attack and baseline together that the fields take, if none is known from an earlier run.
 
     Args:
         mlm: Whether the target is a masked language model, which is asked once a step instead of once a candidate.
+
+    Returns:
+        Least and most passes of the target, then of the public model. The least is taken where all attempts at a field
+        agree, the most where they part at its first token.
     """
     least = sum(blank.length for blank in blanks)
     most = sum(1 + (blank.length - 1) * settings.attempts for blank in blanks)
     width = 1 if mlm else settings.candidates
-    return Passes(2 * least, 2 * most, width * least, width * most)
+    return (width * least, width * most), (2 * least, 2 * most)
 
 
 def _name(blank: Blank) -> tuple[str, str]:

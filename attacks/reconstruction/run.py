@@ -87,11 +87,11 @@ def _tell(context: FormContext, settings: ReconstructionSettings, chosen: Chosen
     """How much work it will be; how long, the progress shows after the first fields."""
     rounds = 1 + len(context.epochs)
     fields = [blank for blank, _ in chosen.fields * rounds + (new.fields if new is not None else ())]
-    passes = count_passes(fields, settings, mlm=context.target.task == "mlm")
+    target, public = count_passes(fields, settings, mlm=context.target.task == "mlm")
     over = f" (over {rounds} checkpoints)" if rounds > 1 else ""
     context.progress.say(
-        f"{len(fields)} fields{over}: {passes.target_least:,} to {passes.target_most:,} forward passes of the target, "
-        f"{passes.public_least:,} to {passes.public_most:,} of the public model"
+        f"{len(fields)} fields{over}: {target[0]:,} to {target[1]:,} forward passes of the target, "
+        f"{public[0]:,} to {public[1]:,} of the public model"
     )
 
 
