@@ -89,7 +89,7 @@ MUTATIONS = (
     _of(
         "every form is a unit, providers or not",
         "reconstruction/units",
-        "form.document.provider.strip().casefold()",
+        "provider_identity(form.document.provider)",
         '""',
         "test_units",
     ),
@@ -118,7 +118,7 @@ MUTATIONS = (
     ),
     _of(
         "memory of forms is a leak",
-        "reconstruction/memory",
+        "reconstruction/finding",
         "return at_most_weak(level_of(",
         "return (level_of(",
         "test_attack",
@@ -155,8 +155,8 @@ MUTATIONS = (
     _of(
         "tuning takes the least likely settings",
         "reconstruction/tuning",
-        "(found := likelihood(seen, tried)) > level",
-        "(found := likelihood(seen, tried)) < level",
+        "if found > level:",
+        "if found < level:",
         "test_tuning",
     ),
 )
