@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pfl_audit.attacks.questions.subject import CANARIES
+from pfl_audit.attacks.questions.inputs import CANARIES
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Review
 from pfl_audit.core.settings import Settings
@@ -51,7 +51,7 @@ class CanaryAttack:
         """Run the check."""
         from pfl_audit.attacks.canaries.run import measure_documents
 
-        return [measure_documents(context)]
+        return [measure_documents(DOCUMENTS, context)]
 
 
 ATTACK = CanaryAttack()

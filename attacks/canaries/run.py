@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from pfl_audit.attacks.canaries.attack import DOCUMENTS
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.remedies import private_training
 from pfl_audit.core.results import Check, Finding, Level
@@ -36,14 +36,14 @@ _CONTRADICTED = ["Do not release the model: trainer or guarantee is wrong. See d
 _REMEDIES = [private_training("providers"), "Train with fewer passes over the data, and test with canaries again."]
 
 
-def measure_documents(context: QuestionContext) -> Check:
+def measure_documents(spec: CheckSpec, context: QuestionContext) -> Check:
     """Ask the model under audit, and the pre-trained model if there is one, for the values of all canaries."""
     released = context.canaries
     if released is None:
         raise AssertionError("a need of the check")
     manifest, claim = released.manifest, released.claim
     if manifest is None:
-        return DOCUMENTS.not_run("failed", f"{released.text}: compare the checkpoint with the one that was trained")
+        return spec.not_run("failed", f"{released.text}: compare the checkpoint with the one that was trained")
     numbers = pages_asked(manifest, claim)
     queries = draw_canaries(numbers, manifest.salt, released.pages, context.progress, pointed=manifest.pointed)
     evidence = -_losses(context.target, queries)
@@ -79,7 +79,7 @@ def measure_documents(context: QuestionContext) -> Check:
         smallest_effect=smallest if np.isfinite(smallest) else None,
     )
     settings = {"canaries": manifest.canaries, "guesses": manifest.guesses, "commitment": manifest.commitment}
-    return DOCUMENTS.ran(settings=settings, metrics=metrics, finding=finding)
+    return spec.ran(settings=settings, metrics=metrics, finding=finding)
 
 
 def _plain(level: Level, guesses: Guesses, epsilon: float, *, contradicts: bool) -> str:

@@ -1,27 +1,85 @@
-"""The optimisation on every document of a corpus, with results kept in the store."""
+"""The optimisation on every document of a corpus, by this process or others, with results kept in the store."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from torch import nn
 
 from pfl_audit import __version__
-from pfl_audit.attacks.docmia.attack import DocmiaSettings
-from pfl_audit.attacks.docmia.calls import Held, HeldOpening, files_of, hold, travelling
-from pfl_audit.attacks.docmia.travel import Travel
-from pfl_audit.core.store import Records
+from pfl_audit.attacks.docmia.specs import DocmiaSettings
+from pfl_audit.attacks.docmia.travel import Travel, last_matrices, travel
+from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
-from pfl_audit.errors import UnanswerableError
+from pfl_audit.errors import AuditError, NotAuditableError, UnanswerableError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.calls import Calls, InTurn, Workers, require_given
-from pfl_audit.progress import Progress
+from pfl_audit.models.training_protocol import QuestionModel
+from pfl_audit.models.weights import fingerprint_files
+from pfl_audit.progress import Silent, Task
+from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.start import open_trainable
 
 COLUMNS = ("distance", "steps", "before", "after")
+
+
+@dataclass(frozen=True)
+class Held:
+    """A model that is fine-tuned on documents, and the weights that move; between calls they are the checkpoint's."""
+
+    model: QuestionModel
+    weights: Sequence[nn.Parameter]
+
+
+@dataclass(frozen=True)
+class HeldOpening:
+    """How a checkpoint is opened for fine-tuning; as of Opening.
+
+    Attributes:
+        matrices: As of DocmiaSettings.
+        files: SHA-256 of the checkpoint's files.
+        version: Version of pfl-audit.
+    """
+
+    folder: str
+    device: str
+    matrices: int
+    files: str
+    version: str = __version__
+
+    def open(self) -> Held:
+        """As of Opening."""
+        if files_of(Path(self.folder)) != self.files:
+            raise AuditError(f"{self.folder} has changed since it was opened", "Repeat the command")
+        return hold(Path(self.folder), self.device, self.matrices)
+
+
+def files_of(checkpoint: Path) -> str:
+    """SHA-256 of the files that decide what the optimisation finds."""
+    return sha256_json(fingerprint_files(checkpoint))
+
+
+def hold(checkpoint: Path, device: str, matrices: int) -> Held:
+    """Open a checkpoint.
+
+    Raises:
+        AuditError: It cannot be opened, or cannot be trained.
+    """
+    model = open_trainable(checkpoint, TrainSettings(), device)
+    return Held(model, last_matrices(model.network, model.is_frozen, matrices))
+
+
+def travel_on(queries: Sequence[Query], settings: DocmiaSettings, held: Held, task: Task) -> Travel:
+    """Fine-tune on the document of some queries; with the first two arguments bound, a call of what holds the model."""
+    examples = held.model.examples(queries, Silent())
+    loss = partial(examples.loss, range(len(examples)))
+    return travel(loss, held.weights, settings.rate, settings.steps, settings.tolerance)
 
 
 def optimise_documents(
@@ -29,9 +87,7 @@ def optimise_documents(
     fingerprint: str,
     corpus: Corpus,
     settings: DocmiaSettings,
-    device: str,
-    records: Records,
-    progress: Progress,
+    context: QuestionContext,
     purpose: str,
     workers: Workers | None = None,
 ) -> pd.DataFrame:
@@ -41,6 +97,7 @@ def optimise_documents(
         checkpoint: Folder of a model that can be trained.
         fingerprint: SHA-256 of its weights and configuration.
         corpus: Queries grouped by document; the first accepted answer is the target.
+        context: Its device, store and progress display.
         purpose: Title of the progress display.
         workers: Other processes, which fine-tune on a document each; this one alone where not given.
 
@@ -49,9 +106,16 @@ def optimise_documents(
         page cannot be read, or whose loss is not finite, are left out.
 
     Raises:
+        NotAuditableError: There is no store.
         AuditError: The checkpoint cannot be opened, or cannot be trained.
     """
-    groups = {unit: _asked(queries, settings.questions) for unit, queries in corpus.by_unit().items()}
+    records = context.records
+    if records is None:
+        raise NotAuditableError("there is no store for what the optimisation finds", "Audit with a store")
+    groups = {
+        unit: sorted(queries, key=lambda query: query.id)[: settings.questions]
+        for unit, queries in corpus.by_unit().items()
+    }
     keys: dict[str, str] = {}
     for unit, queries in groups.items():
         try:
@@ -60,10 +124,10 @@ def optimise_documents(
             continue
     found = {unit: value for unit, key in keys.items() if (value := records.get(key)) is not None}
     pending = [unit for unit in keys if unit not in found]
-    with progress.task(purpose, len(keys), len(found)) as task:
+    with context.progress.task(purpose, len(keys), len(found)) as task:
         if pending:
-            calls = _calls(checkpoint, settings, device, workers)
-            works = [travelling(groups[unit], settings) for unit in pending]
+            calls = _calls(checkpoint, settings, context.device, workers)
+            works = [partial(travel_on, groups[unit], settings) for unit in pending]
             for at, one in calls.each(works, task, [1] * len(works)):
                 if isinstance(one, UnanswerableError):
                     continue
@@ -81,10 +145,6 @@ def _calls(checkpoint: Path, settings: DocmiaSettings, device: str, workers: Wor
     if workers is None:
         return InTurn(hold(checkpoint, device, settings.matrices))
     return workers.calls(HeldOpening(str(checkpoint), device, settings.matrices, files_of(checkpoint)))
-
-
-def _asked(queries: Sequence[Query], most: int) -> list[Query]:
-    return sorted(queries, key=lambda query: query.id)[:most]
 
 
 def _key(fingerprint: str, queries: Sequence[Query], settings: DocmiaSettings) -> str:

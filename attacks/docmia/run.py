@@ -9,28 +9,25 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.docmia.attack import PROXY, WHOLE, DocmiaAttack, DocmiaSettings
 from pfl_audit.attacks.docmia.optimise import optimise_documents
-from pfl_audit.attacks.docmia.scores import PROXY_ROW, ROWS, score
+from pfl_audit.attacks.docmia.specs import PARTS, PROXY, PROXY_ROW, WHOLE, DocmiaSettings
 from pfl_audit.attacks.membership import present
+from pfl_audit.attacks.membership.classifiers import predict_kmeans
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, Trial, measure
 from pfl_audit.attacks.membership.present_decision import finding, metrics
 from pfl_audit.attacks.membership.rows import DOCUMENTS, AttackRow
 from pfl_audit.attacks.questions.context import QuestionContext
-from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.failures import failure
 from pfl_audit.core.results import Check
 from pfl_audit.documents.corpus import Corpus, require_both_classes
-from pfl_audit.documents.document import Membership
 from pfl_audit.documents.writers import write_jsonl
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import cannot_write, make_folder, sha256_json
 from pfl_audit.fitness.blind import blind_baseline
 from pfl_audit.fitness.document_features import document_features
-from pfl_audit.metrics.arrays import Bools
-from pfl_audit.models.calls import Workers
+from pfl_audit.metrics.arrays import Bools, Floats
 from pfl_audit.training.run import TrainRun, run_training
 from pfl_audit.training.settings import TrainSettings
 
@@ -51,33 +48,48 @@ def run_checks(context: QuestionContext, settings: DocmiaSettings) -> list[Check
             checks += method()
         except Exception as error:
             reason = failure(error, lead.id, context)
-            own = (spec for spec in DocmiaAttack.specs if lead.id in (spec.id, spec.part_of))
+            own = (spec for spec in (lead, *PARTS.values()) if lead.id in (spec.id, spec.part_of))
             checks += [spec.not_run(*reason) for spec in own if spec.id in context.checks]
     return checks
+
+
+def score(row: AttackRow, table: pd.DataFrame, seed: int) -> Trial:
+    """Scores and calls of one attack on all documents, higher for members; no label is used.
+
+    Args:
+        table: ``distance``, ``steps``, ``before`` and ``after`` of every document, float64.
+        seed: Seed of the clusters.
+    """
+    every = np.arange(len(table))
+    if row.id == "clusters":
+        features = table[["distance", "steps", "before", "after"]].to_numpy(dtype=np.float64)
+        called = predict_kmeans(features, -table["distance"].to_numpy(dtype=np.float64), seed)
+        return Trial(every, called, called.astype(np.float64))
+    column = {"steps": "steps", "loss": "before"}.get(row.id, "distance")
+    values = table["before"] - table["after"] if row.id == "fall" else table[column]
+    scores: Floats = -np.asarray(values, dtype=np.float64)
+    return Trial(every, predict_kmeans(scores[:, None], scores, seed), scores)
 
 
 class _Run:
     """The attacks on all documents of known membership."""
 
     def __init__(self, context: QuestionContext, settings: DocmiaSettings) -> None:
-        self.context, self.settings = context, settings
-        self.corpus = context.red.where(lambda query: context.red.label(query.document.unit) is not Membership.UNKNOWN)
+        self.context, self.settings, self.members = context, settings, context.members
+        self.corpus = context.red.where(lambda query: query.document.unit in self.members)
 
     def white_box(self) -> list[Check]:
         """Checks with the weights of the model under audit; a control is optimised in the same way."""
-        tables = {"target": self._table("target", self.context.target)}
-        others = {"control": self.context.control, "pre-trained": self.context.pretrained}
-        found = next(((name, one) for name, one in others.items() if one and name in self.context.weights), None)
-        if found is not None:
-            tables["control"] = self._table(*found)
+        context = self.context
+        tables = {"target": self._table("target")}
+        others = [name for name in ("control", "pre-trained") if name in context.models and name in context.weights]
+        if others:
+            tables["control"] = self._table(others[0])
             both = tables["target"].index.intersection(tables["control"].index)
             tables = {model: table.loc[both] for model, table in tables.items()}
-        outcomes, decision = self._judged(ROWS, tables)
-        specs = {spec.id.partition(".")[2]: spec for spec in DocmiaAttack.specs}
+        outcomes, decision = self._judged(tuple(PARTS), tables)
         checks = [
-            self._part(specs[row.id], outcomes["target"][row.id])
-            for row in ROWS
-            if specs[row.id].id in self.context.checks
+            self._part(spec, outcomes["target"][row.id]) for row, spec in PARTS.items() if spec.id in context.checks
         ]
         return [self._whole(WHOLE, decision, outcomes, controlled="control" in tables), *checks]
 
@@ -88,37 +100,23 @@ class _Run:
         workers = self.context.workers
         if workers is not None and not workers.shares_files:  # the proxy is on this machine alone
             workers = None
-        table = self._optimised(folder, fingerprint, corpus, "documents, on the proxy model", workers)
+        purpose = "documents, on the proxy model"
+        table = optimise_documents(folder, fingerprint, corpus, self.settings, self.context, purpose, workers)
         outcomes, decision = self._judged((PROXY_ROW,), {"target": table})
         return [self._whole(PROXY, decision, outcomes, controlled=False)]
 
-    def _table(self, name: str, engine: QueryEngine) -> pd.DataFrame:
-        folder, purpose = self.context.weights[name], f"documents, on the {name} model"
-        return self._optimised(folder, engine.model.fingerprint, self.corpus, purpose, self.context.workers)
-
-    def _optimised(
-        self, folder: Path, fingerprint: str, corpus: Corpus, purpose: str, workers: Workers | None
-    ) -> pd.DataFrame:
-        context = self.context
-        if context.records is None:
-            raise NotAuditableError("there is no store for what the optimisation finds", "Audit with a store")
+    def _table(self, name: str) -> pd.DataFrame:
+        context, purpose = self.context, f"documents, on the {name} model"
+        fingerprint = context.models[name].model.fingerprint
         return optimise_documents(
-            folder,
-            fingerprint,
-            corpus,
-            self.settings,
-            context.device,
-            context.records,
-            context.progress,
-            purpose,
-            workers,
+            context.weights[name], fingerprint, self.corpus, self.settings, context, purpose, context.workers
         )
 
     def _judged(
         self, rows: Sequence[AttackRow], tables: Mapping[str, pd.DataFrame]
     ) -> tuple[dict[str, dict[str, Outcome]], Decision]:
         context, documents = self.context, tables["target"].index
-        labels = np.array([self.corpus.label(unit) is Membership.MEMBER for unit in documents], dtype=bool)
+        labels = np.array([self.members[unit] for unit in documents], dtype=bool)
         if min(int(labels.sum()), int((~labels).sum())) < FEWEST:
             raise NotAuditableError(
                 f"fewer than {FEWEST} members or non-members could be optimised on", "Give more documents"

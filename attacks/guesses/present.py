@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pfl_audit.attacks.guesses.putting_back import FEWEST_DIFFERENT, Outcome, PutBack
+from pfl_audit.attacks.guesses.putting_back import FEWEST_DIFFERENT, FEWEST_UNITS, Outcome, PutBack
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric
 from pfl_audit.core.results import Level, Metric, Role, SliceValue, Table
@@ -200,6 +200,6 @@ def closing(level: Level, found: PutBack, alpha: float, *, why: str, unit: str, 
         smallest = found.smallest(alpha) or 0
         where = f"each of another {unit}" if smallest <= found.private.units else f"spread over all {units}"
         return f"That is no evidence that values can be put back; {smallest} secrets, {where}, would have been found."
-    if not found.enough:
+    if found.units < FEWEST_UNITS:
         return too_few
     return f"Too few {units} to tell, even if all secrets were put back: {found.private.units}."

@@ -13,9 +13,8 @@ from math import ceil, comb
 
 import numpy as np
 
-from pfl_audit.attacks.guesses.rank import Rank
+from pfl_audit.attacks.guesses.field import Guessed, Occurrences
 from pfl_audit.attacks.guesses.resamples import Resampled, up_to_value
-from pfl_audit.attacks.guesses.secrets import Occurrences
 from pfl_audit.core.results import Level
 from pfl_audit.core.verdict import Budget, at_most_weak, level_of
 from pfl_audit.metrics.arrays import Floats
@@ -28,23 +27,6 @@ FEWEST_UNITS = 10
 """Units with a field on either side below which nothing is decided."""
 FEWEST_DIFFERENT = 5
 """Units on which attack and public model differ below which a finding is a weak sign at most."""
-
-
-@dataclass(frozen=True)
-class Guessed:
-    """A field, and how many guesses it takes.
-
-    Attributes:
-        unit: Unit that it belongs to.
-        attack: Place of the truth under the attack's likelihoods.
-        public: The same under those of the public model alone.
-        secret: Whether the value occurs nowhere else.
-    """
-
-    unit: str
-    attack: Rank
-    public: Rank
-    secret: bool
 
 
 @dataclass(frozen=True)
@@ -91,9 +73,9 @@ class PutBack:
     permutation: float | None
 
     @property
-    def enough(self) -> bool:
-        """Whether there are units enough on both sides to decide."""
-        return min(some.units for some in (self.private, self.new) if some is not None) >= FEWEST_UNITS
+    def units(self) -> int:
+        """Number of units on the side that has fewer."""
+        return min(some.units for some in (self.private, self.new) if some is not None)
 
     def smallest(self, alpha: float) -> int | None:
         """Fewest fields that would have been found at a level if none were put back otherwise.
@@ -122,7 +104,7 @@ class PutBack:
             p_values.append(self.permutation)
             effects.append(self.excess.above(0.0))
         resolved = self.smallest(budget.weak) is not None
-        level = level_of(p_values, effects, budget, enough=self.enough, resolved=resolved)
+        level = level_of(p_values, effects, budget, enough=self.units >= FEWEST_UNITS, resolved=resolved)
         certain = self.permutation is not None and self.different >= FEWEST_DIFFERENT
         return level if certain else at_most_weak(level)
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.clients import Clients
-from pfl_audit.attacks.inversion.context import Case, Filling, GradientContext
+from pfl_audit.attacks.inversion.context import Case, Filling, GradientContext, Holder
 from pfl_audit.attacks.inversion.controls import FILLINGS
 from pfl_audit.attacks.inversion.template.template import Template
-from pfl_audit.models.calls import InTurn, taken
+from pfl_audit.models.calls import Calls, InTurn, taken
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.openings import GradientOpening
 from pfl_audit.progress import Silent, Task
@@ -88,7 +88,7 @@ class _OnCase(Generic[T]):
     def __init__(self, work: Work[T], case: Case) -> None:
         self._work, self._case = work, case
 
-    def __call__(self, held: Held, task: Task) -> T:
+    def __call__(self, held: Holder, task: Task) -> T:
         case = self._case
         if case.filling is None and case.pages:
             case = replace(case, filling=held.filling(case.pages))
@@ -123,7 +123,7 @@ def on_each(
     Raises:
         WorkersError: Another process gave something else.
     """
-    calls = context.calls if context.calls is not None else InTurn(Held(context.model))
+    calls: Calls[Holder] = context.calls if context.calls is not None else InTurn(Held(context.model))
     numbers = list(works)
     works_of = [_OnCase(works[number], context.cases[number]) for number in numbers]
     for at, found in taken(calls, works_of, lambda found: isinstance(found, kind), task, units):

@@ -7,9 +7,10 @@ from typing import Final
 
 from pydantic import Field
 
-from pfl_audit.attacks.inversion.attack import ATTACK, FEDERATION
+from pfl_audit.attacks.inversion.attack import ATTACK
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.attacks.inversion.subject import GradientInputs
+from pfl_audit.attacks.inversion.specs import FEDERATION
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.options import embedded
 from pfl_audit.cli.settings_options import Options

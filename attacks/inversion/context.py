@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,8 @@ from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.store import Records
 from pfl_audit.errors import NotAuditableError
+from pfl_audit.models.calls import Calls, Workers
 from pfl_audit.models.gradient_protocol import GradientModel, Text
-
-if TYPE_CHECKING:
-    from pfl_audit.attacks.inversion.calls import Held
-    from pfl_audit.models.calls import Calls, Workers
 
 Filling = Callable[[int], tuple[Text, ...]]
 """Gives by number the texts of another filling of some forms, one a sample."""
@@ -97,6 +94,17 @@ class Case:
     drawn: Drawn | None = None
 
 
+class Holder(Protocol):
+    """What holds a model whose gradients are shared, in this process or another."""
+
+    @property
+    def model(self) -> GradientModel:
+        """The model."""
+
+    def filling(self, pages: tuple[tuple[int, str], ...]) -> Filling | None:
+        """Other fillings of the forms of some pages, as of ``Case``."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class GradientContext(AuditContext):
     """Context of attacks that read documents out of gradients.
@@ -115,7 +123,7 @@ class GradientContext(AuditContext):
     cases: tuple[Case, ...]
     records: Records
     states: Path
-    calls: Calls[Held] | None = None
+    calls: Calls[Holder] | None = None
     workers: Workers | None = None
     public_form: bool = False
 

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from pfl_audit.api import run_folder, shared_store
 from pfl_audit.attacks.inversion.command import checks_of
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.attacks.inversion.subject import GradientInputs, require_float32
+from pfl_audit.attacks.inversion.subject import require_float32
 from pfl_audit.cli.audit_command import AuditCommand, Request, command_line, run_and_show
 from pfl_audit.cli.console import make_progress, print_json
 from pfl_audit.cli.options import embedded

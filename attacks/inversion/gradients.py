@@ -14,6 +14,7 @@ from pfl_audit.attacks.inversion.calls import Held, HeldOpening
 from pfl_audit.attacks.inversion.captured import read_gradient
 from pfl_audit.attacks.inversion.clients import Clients, clipped, place_template, share
 from pfl_audit.attacks.inversion.context import Case, Observation, Truth
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.opened import OpenedGradients
 from pfl_audit.attacks.inversion.printed import read_page, with_print
 from pfl_audit.attacks.inversion.stated import bound_of
@@ -24,7 +25,6 @@ from pfl_audit.attacks.inversion.statement import (
     require_stated,
     with_statement,
 )
-from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.attacks.inversion.template.fields_file import read_words
 from pfl_audit.attacks.inversion.template.synthetic import FIELDS, IMAGE, open_templates
 from pfl_audit.attacks.inversion.template.template import Template, open_filled, open_template

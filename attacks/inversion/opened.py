@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pfl_audit.attacks.inversion.calls import Held
-from pfl_audit.attacks.inversion.context import Case, GradientContext
-from pfl_audit.attacks.inversion.subject import GRADIENT
+from pfl_audit.attacks.inversion.context import Case, GradientContext, Holder
+from pfl_audit.attacks.inversion.inputs import GRADIENT
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
@@ -34,7 +33,7 @@ class OpenedGradients:
     states: Path
     about: Data
     public_form: bool = False
-    calls: Calls[Held] | None = None
+    calls: Calls[Holder] | None = None
     workers: Workers | None = None
 
     def have(self) -> frozenset[str]:

@@ -14,8 +14,8 @@ from pfl_audit import __version__
 from pfl_audit.attacks.inversion.clients import Clients
 from pfl_audit.attacks.inversion.context import Truth
 from pfl_audit.attacks.inversion.gradients import templates_of
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.printed import with_print
-from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.attacks.inversion.template.template import Pixels, Template
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import atomic_write, write_json

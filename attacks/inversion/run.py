@@ -13,7 +13,6 @@ from pydantic import TypeAdapter
 
 from pfl_audit import __version__
 from pfl_audit.attacks.inversion import bag, closed_form, question_answer
-from pfl_audit.attacks.inversion.attack import ANALYTIC, FEDERATION, STRINGS, TEXT, WORDS
 from pfl_audit.attacks.inversion.calls import Work, keeps_states, on_each
 from pfl_audit.attacks.inversion.context import Case, GradientContext, bounds_of, keep_page
 from pfl_audit.attacks.inversion.gradients import observation_key
@@ -27,6 +26,7 @@ from pfl_audit.attacks.inversion.rounds.present import messages_check
 from pfl_audit.attacks.inversion.rounds.read import read_messages
 from pfl_audit.attacks.inversion.scoring import Scored, pack, scored_by, scoring, unpack
 from pfl_audit.attacks.inversion.settings import InversionSettings
+from pfl_audit.attacks.inversion.specs import ANALYTIC, FEDERATION, STRINGS, TEXT, WORDS
 from pfl_audit.attacks.inversion.strings import audit
 from pfl_audit.attacks.inversion.strings.present import strings_check
 from pfl_audit.attacks.inversion.texts import given_for

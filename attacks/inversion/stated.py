@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pfl_audit.attacks.inversion.bound import NoiseBound
 from pfl_audit.attacks.inversion.clients import Clients, norm_of, share
 from pfl_audit.attacks.inversion.context import Truth
-from pfl_audit.attacks.inversion.subject import GradientInputs
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Progress
 

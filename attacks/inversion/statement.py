@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.clients import norm_of
-from pfl_audit.attacks.inversion.subject import GradientInputs
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.update.traits import Traits, traits_of
 from pfl_audit.core.settings import Settings
 from pfl_audit.errors import AuditError, UsageError

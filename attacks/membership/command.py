@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pfl_audit.attacks.membership.attack import MembershipSettings
-from pfl_audit.attacks.questions.endpoint_inputs import ENDPOINT_FIELDS
-from pfl_audit.attacks.questions.subject import CORPUS_FIELDS, QuestionInputs
+from pfl_audit.attacks.membership.specs import MembershipSettings
+from pfl_audit.attacks.questions.inputs import CORPUS_FIELDS, ENDPOINT_FIELDS, QuestionInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.settings_options import Options
 from pfl_audit.core.settings import Settings

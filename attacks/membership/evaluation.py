@@ -147,16 +147,15 @@ def run_trial(
     elif row.kind.startswith("forest"):
         scores = classifiers.forest_scores(features[known], labels[known], features[test], seed, search=choices.search)
         called = scores > 0.5
-    elif row.scores is not None:
-        scores = np.asarray(row.scores(features, known, labels[known], seed), dtype=np.float64)[test]
-        called = classifiers.predict_kmeans(scores[:, None], scores, seed)
-    elif row.kind == "residual" and len(columns) > 1:
-        others = known[~labels[known]]
-        queries = table["queries"].to_numpy(dtype=np.float64)
-        scores = classifiers.residual_scores(features[:, 0], features[:, 1], queries, others)[test]
-        called = classifiers.predict_kmeans(scores[:, None], scores, seed)
     else:
-        scores = classifiers.ratio_scores(features[test])
+        if row.scores is not None:
+            scores = np.asarray(row.scores(features, known, labels[known], seed), dtype=np.float64)[test]
+        elif row.kind == "residual" and len(columns) > 1:
+            queries = table["queries"].to_numpy(dtype=np.float64)
+            others = known[~labels[known]]
+            scores = classifiers.residual_scores(features[:, 0], features[:, 1], queries, others)[test]
+        else:
+            scores = classifiers.ratio_scores(features[test])
         called = classifiers.predict_kmeans(scores[:, None], scores, seed)
     if row.kind.endswith("vote"):
         change = table["delta_nls_mem"].to_numpy()[test]

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
-from pfl_audit.attacks.membership.rows import ACCESS, documents_spec
+from pfl_audit.attacks.membership.rows import ACCESS
+from pfl_audit.attacks.membership.specs import documents_spec
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import build_metric, resampled_over
 from pfl_audit.core.results import Check, Curve, Format, Metric, Role, Series, Table

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
-from pfl_audit.attacks.questions.subject import PRETRAINED, REFERENCES
-from pfl_audit.core.attack import CheckSpec
-from pfl_audit.core.review import Access, Review
-from pfl_audit.documents.units import PROVIDER as PROVIDER_UNIT
-from pfl_audit.documents.units import Unit
+from pfl_audit.attacks.questions.inputs import PRETRAINED, REFERENCES
 from pfl_audit.models.family import Capability
 from pfl_audit.registry import ExtensionWarning
 
@@ -50,8 +46,6 @@ MEANING: Final = {
 
 
 Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "residual", "external"]
-PROVIDER: Final = "membership.provider"
-BLIND: Final = "membership.blind"
 ACCESS: Final = {
     "ZK": "answers",
     "PK": "answers, confidences and losses, and those of the public model",
@@ -59,17 +53,8 @@ ACCESS: Final = {
     "WB": "weights and gradients",
 }
 """What an attacker sees, from the least."""
-NEEDED: Final[dict[str, Access]] = {"ZK": "answers", "PK": "scores", "RK": "scores", "WB": "weights"}
-"""Access of a review by that of an attack."""
-REVIEW: Final = Review(
-    question="Can an attacker tell whose documents the model was trained on?",
-    classes=("attribute or membership inference",),
-    access="answers",
-    obtains="membership",
-    nist=("membership inference",),
-    atlas=("AML.T0024.000",),
-)
-"""Of an attack that sees answers alone."""
+KNOWLEDGE: Final = tuple(f"{access}+{learning}" for access in ("ZK", "PK", "RK") for learning in "US")
+"""What an attack may state that it knows: its access, and whether it is U(nsupervised) or S(upervised)."""
 
 
 @dataclass(frozen=True)
@@ -188,98 +173,3 @@ ABLATION: Final = (
     AttackRow("km-g1-g2-g3", "KM+U", "clusters", G1 + G2 + G3, "PK+U"),
 )
 """Rows of Table 11, at s = 5."""
-
-_SEES: Final = {
-    "ZK": "answers of the model to questions about {asked}",
-    "PK": "answers, confidences and losses of the model and of the public model it was trained from",
-    "RK": "answers and losses of the model, and of several models like it that {own} did not train",
-}
-_KNOWS: Final = {
-    "U": "the right answers; no membership of any {noun}",
-    "S": "the right answers, and of a share of the {nouns} whether they were trained on",
-}
-KNOWLEDGE: Final = tuple(f"{access}+{learning}" for access in _SEES for learning in _KNOWS)
-"""What an attack may state that it knows."""
-
-
-def spec(row: AttackRow, unit: Unit = PROVIDER_UNIT) -> CheckSpec:
-    """The check of a row, in the words of a unit of privacy."""
-    knowledge, learning = row.knowledge.split("+")
-    return CheckSpec(
-        id=f"membership.{row.id}",
-        title=row.title,
-        needs=row.needs,
-        part_of=PROVIDER,
-        optional=REFERENCES in row.needs,
-        review=replace(REVIEW, access=NEEDED[knowledge]),
-        threat_model={
-            "knows": _said(_KNOWS[learning], unit),
-            "sees": _said(_SEES[knowledge], unit),
-            "does": _said("decides from this which {possessed} were in the training set", unit),
-        },
-    )
-
-
-def whole_spec(unit: Unit = PROVIDER_UNIT, access: str = "ZK") -> CheckSpec:
-    """The check that has the finding of all attacks.
-
-    Args:
-        unit: Unit of privacy.
-        access: Key of ``ACCESS``: what the attack that the finding rests on sees.
-    """
-    return CheckSpec(
-        id=PROVIDER,
-        title=f"{unit.name.capitalize()} membership",
-        needs=frozenset({Capability.ANSWER}),
-        threat_model={
-            "knows": _said("{any_asked}, and the right answers about {them}", unit),
-            "sees": "what each attack says: answers alone, or losses and the public model as well",
-            "does": _said("decides from this whether {own} {was} in the training set", unit),
-        },
-        review=replace(REVIEW, access=NEEDED[access]),
-    )
-
-
-def documents_spec(unit: Unit = PROVIDER_UNIT) -> CheckSpec:
-    """The check of the blind baseline."""
-    return CheckSpec(
-        id=BLIND,
-        title="From the documents alone",
-        needs=frozenset({Capability.ANSWER}),
-        part_of=PROVIDER,
-        threat_model={
-            "knows": _said("of nine in ten {nouns} whether they were trained on", unit),
-            "sees": _said("{all_asked} and the questions about them; no answer of the model", unit),
-            "does": _said("decides from this which {possessed} were in the training set", unit),
-        },
-    )
-
-
-_PHRASES: Final = {
-    "provider": {
-        "any_asked": "new documents of a company",
-        "all_asked": "new documents of the companies",
-        "own": "the company's documents",
-        "them": "them",
-        "was": "were",
-    },
-    "document": {
-        "any_asked": "a document",
-        "all_asked": "the documents",
-        "own": "the document",
-        "them": "it",
-        "was": "was",
-    },
-    "person": {
-        "any_asked": "documents of a person",
-        "all_asked": "documents of the persons",
-        "own": "the person's documents",
-        "them": "them",
-        "was": "were",
-    },
-}
-
-
-def _said(template: str, unit: Unit) -> str:
-    words = {name: getattr(unit, name) for name in ("noun", "nouns", "possessed", "asked")}
-    return template.format(**words, **_PHRASES[unit.name])

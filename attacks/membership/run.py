@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from pfl_audit.attacks.membership import present
-from pfl_audit.attacks.membership.attack import MembershipSettings
 from pfl_audit.attacks.membership.classifiers import Choices
 from pfl_audit.attacks.membership.decision import decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, measure, subset, trial_of
@@ -19,35 +18,32 @@ from pfl_audit.attacks.membership.features import (
     aggregate,
     memory_features,
     query_features,
+    with_scores,
     without_signs,
 )
 from pfl_audit.attacks.membership.present import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, by_access_roc, finding, metrics
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
-from pfl_audit.attacks.membership.references import with_scores
 from pfl_audit.attacks.membership.rows import (
     ABLATION,
-    BLIND,
     DOCUMENTS,
     G4,
     MEANING,
-    PROVIDER,
     ROWS,
     SCORES,
     SCRUBBED_RATIO,
     AttackRow,
     every_row,
-    spec,
     take_losses,
-    whole_spec,
 )
+from pfl_audit.attacks.membership.specs import BLIND, WHOLE, MembershipSettings, spec, whole_spec
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.failures import failure
 from pfl_audit.core.results import Check, Curve, Metric, Table
 from pfl_audit.core.settings import read_settings
 from pfl_audit.documents.corpus import require_both_classes
-from pfl_audit.documents.document import Document, Membership, Query
+from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrubbing.questions import ScrubbedQuestions, scrubbed_questions
 from pfl_audit.documents.scrubbing.scrub import scrub
 from pfl_audit.documents.units import Unit
@@ -88,14 +84,15 @@ class _Run:
 
     def __init__(self, context: QuestionContext, settings: MembershipSettings) -> None:
         self.context, self.settings, self.unit = context, settings, context.unit
-        self.corpus = context.red.where(lambda query: context.red.label(query.document.unit) is not Membership.UNKNOWN)
+        self.members = context.members
+        self.corpus = context.red.where(lambda query: query.document.unit in self.members)
         chosen = [_bound(row, settings) for row in every_row() if f"membership.{row.id}" in context.checks]
         self.rows = chosen or [ROWS[0]]
         self.tables = self._tables()
         self.table = self.tables["target"]
-        self.labels = self._members(self.table.index)
+        self.labels = self._labels(self.table.index)
         self.subsets = self._large_enough(settings.s)
-        self.control_name = "control" if context.control is not None else "pre-trained"
+        self.control_name = context.control_name or ""
         self.lost: dict[str, Check] = {}
 
     def checks(self) -> list[Check]:
@@ -108,7 +105,7 @@ class _Run:
             {row: found[row] for row in found if row not in self.lost} for found in (outcomes, control)
         )
         described = document_features(self.corpus, self.context.progress)
-        blind = blind_baseline(described, self._members(described.units), self.context.rng("membership", "blind"))
+        blind = blind_baseline(described, self._labels(described.units), self.context.rng("membership", "blind"))
         missing = [
             present.left_out(s, *self._sizes(s), self.unit) for s in sorted(set(self.settings.s) - set(self.subsets))
         ]
@@ -118,14 +115,14 @@ class _Run:
             if f"membership.{row.id}" in self.context.checks and row.id in outcomes
         ]
         checks += self.lost.values()
-        if PROVIDER in self.context.checks:
+        if WHOLE in self.context.checks:
             checks.append(self._whole(outcomes, control, blind))
         if BLIND in self.context.checks:
             checks.append(present_blind(blind, self.unit))
         return checks
 
-    def _members(self, units: Iterable[str]) -> Bools:
-        return np.array([self.corpus.label(unit) is Membership.MEMBER for unit in units])
+    def _labels(self, units: Iterable[str]) -> Bools:
+        return np.array([self.members[unit] for unit in units])
 
     def _part(
         self, row: AttackRow, outcomes: Sequence[Outcome], control: Sequence[Outcome], missing: Sequence[Metric]
@@ -283,28 +280,31 @@ class _Run:
     ) -> dict[str, list[Outcome]]:
         """Every attack on every subset; votes join the calls of the attack that they are based on."""
         found: dict[str, list[Outcome]] = {}
+        choices = Choices(
+            self.settings.forest_search, raw=self.settings.kmeans == "raw", equal=self.settings.equal_known
+        )
         for row in rows:
             base: Sequence[Outcome | None] = found[row.base] if row.base in found else [None] * len(subsets)
             try:
-                found[row.id] = [self._evaluated(row, table, *one) for one in zip(subsets, base, strict=True)]
+                found[row.id] = [
+                    evaluate(
+                        row,
+                        table,
+                        self.labels,
+                        s,
+                        seeds=self._seeds,
+                        share=self.settings.share,
+                        rng=self.context.rng("bootstrap", s),
+                        choices=choices,
+                        base=before,
+                    )
+                    for s, before in zip(subsets, base, strict=True)
+                ]
             except Exception as error:  # whatever a stranger's attack raises; ours and the only one end the family
                 if row.kind != "external" or len(rows) == 1:
                     raise
                 self.lost[row.id] = spec(row, self.unit).not_run(*failure(error, row.id, self.context))
         return found
-
-    def _evaluated(self, row: AttackRow, table: pd.DataFrame, s: int, base: Outcome | None) -> Outcome:
-        return evaluate(
-            row,
-            table,
-            self.labels,
-            s,
-            seeds=self._seeds,
-            share=self.settings.share,
-            rng=self.context.rng("bootstrap", s),
-            choices=_choices(self.settings),
-            base=base,
-        )
 
     def _overview(self, outcomes: Mapping[str, Sequence[Outcome]]) -> tuple[list[Table], list[Curve]]:
         """The paper's tables, and two features of the providers."""
@@ -324,10 +324,6 @@ class _Run:
             ablation = self._outcomes(usable, self.table, [5] if 5 in self._large_enough((0, 5)) else [0])
             tables.append(present.accuracy_table(title, ablation, self.unit, missing))
         return tables, curves
-
-
-def _choices(settings: MembershipSettings) -> Choices:
-    return Choices(search=settings.forest_search, raw=settings.kmeans == "raw", equal=settings.equal_known)
 
 
 def _bound(row: AttackRow, settings: MembershipSettings) -> AttackRow:

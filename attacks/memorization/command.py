@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import secrets
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from pfl_audit.attacks.memorization.attack import MemorizationSettings
-from pfl_audit.attacks.questions.endpoint_inputs import ENDPOINT_FIELDS
-from pfl_audit.attacks.questions.subject import CORPUS_FIELDS, QuestionInputs
+from pfl_audit.attacks.memorization.specs import MemorizationSettings
+from pfl_audit.attacks.questions.inputs import CORPUS_FIELDS, ENDPOINT_FIELDS, QuestionInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.console import note, print_json
 from pfl_audit.cli.settings_options import Options
-from pfl_audit.core.settings import Flag, Settings
+from pfl_audit.core.redaction import Redactor
+from pfl_audit.core.settings import Flag, Settings, read_settings
 from pfl_audit.documents.keys import PROVIDER_KEYS
-from pfl_audit.errors import UsageError
+from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.files import require_new
 
 
@@ -59,20 +59,38 @@ def _keys(wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _export(folder: Path, keys: tuple[str, ...], request: Request) -> None:
-    """Write a vendor's questions, and list what was written and every page that is left out with its reason."""
-    from pfl_audit.attacks.memorization.export import export_questions
-    from pfl_audit.core.settings import read_settings
+    """Write a vendor's questions, and list what was written and every page that is left out with its reason.
+
+    Raises:
+        UsageError: The documents are not given.
+        NotAuditableError: No question can be written.
+    """
+    from pfl_audit.attacks.questions.corpora import audited_corpus, read_corpus
+    from pfl_audit.documents.scrubbing.questions import scrubbed_questions
+    from pfl_audit.documents.writers import write_questions
 
     inputs = read_settings(QuestionInputs, request.inputs.get("questions", {}), "questions")
-    settings = read_settings(MemorizationSettings, request.settings.get("memorization", {}), "memorization")
-    found = export_questions(folder, inputs, keys, request.seed, settings.threshold, reveal=request.reveal)
+    threshold = read_settings(MemorizationSettings, request.settings.get("memorization", {}), "memorization").threshold
+    corpus = audited_corpus(inputs)
+    trained = read_corpus(inputs.blue, "blue") if inputs.blue is not None else None
+    sets = [scrubbed_questions(corpus, key, seed=request.seed, blue=trained, threshold=threshold) for key in keys]
+    queries = [query for found in sets for query in found.queries]
+    unreadable = {problem.record: problem.reason for problem in write_questions(queries, folder)}
+    asked = [query for query in queries if query.id not in unreadable]
+    if unreadable and not asked:
+        reason = next(iter(unreadable.values()))
+        raise NotAuditableError(f"no question can be written: {reason}", "Run 'pfl-audit data check'")
+    left_out = [(problem.record, found.key, problem.reason) for found in sets for problem in found.skipped]
+    left_out += [(query.document.id, query.key, unreadable[query.id]) for query in queries if query.id in unreadable]
+    hide, pages = Redactor(secrets.token_hex(), reveal=request.reveal), len({query.document.id for query in asked})
+    skipped = [{"page": hide.page(page), "key": key, "reason": reason} for page, key, reason in left_out]
     if request.as_json:
-        print_json(asdict(found))
+        print_json({"questions": len(asked), "pages": pages, "folder": str(folder), "skipped": skipped})
     elif not request.quiet:
-        for one in found.skipped:
+        for one in skipped:
             note(f"left out: {one['page']}, {one['key']}: {one['reason']}")
-        asked = f"{found.questions} questions about {found.pages} scrubbed pages"
-        note(f"{asked} written to {found.folder}; record the answers by id for --answers")
+        written = f"{len(asked)} questions about {pages} scrubbed pages written to {folder}"
+        note(f"{written}; record the answers by id for --answers")
 
 
 COMMAND = AuditCommand(

@@ -15,15 +15,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.memorization import present
-from pfl_audit.attacks.memorization.attack import GENERALISATION, in_words
 from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Measure, Result, Units, judge
-from pfl_audit.attacks.memorization.recall import control_name, labels, models
-from pfl_audit.attacks.memorization.scores import GapEstimate, mean_over_sources, score_gap, score_mean
-from pfl_audit.attacks.memorization.tables import answers_table
+from pfl_audit.attacks.memorization.scores import GapEstimate, answers_table, mean_over_sources, score_gap, score_mean
+from pfl_audit.attacks.memorization.specs import GENERALISATION, in_words
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.core.frequencies import hundredths
-from pfl_audit.core.metric import bootstrap_over, build_metric
-from pfl_audit.core.results import Check, Finding, Metric
+from pfl_audit.core.results import Check, Finding, Metric, Role
 from pfl_audit.core.verdict import Budget, at_most_weak
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.units import DOCUMENT, Unit
@@ -87,9 +84,9 @@ def reading(
 
 def generalisation(context: QuestionContext) -> Check:
     """Ask every question of RED, as the membership attacks do: what was answered is not asked again."""
-    members = labels(context)
+    members = context.members
     queries = [query for query in context.red.queries if query.document.unit in members]
-    answers = {name: engine.ask(queries, f"new pages ({name})") for name, engine in models(context).items()}
+    answers = {name: engine.ask(queries, f"new pages ({name})") for name, engine in context.models.items()}
     if not answers["target"].responses and (problems := answers["target"].problems):
         return GENERALISATION.not_run("skipped", problems[0].reason)
     tables = {name: answers_table(queries, members, found.responses) for name, found in answers.items()}
@@ -103,17 +100,16 @@ def generalisation(context: QuestionContext) -> Check:
             rng = context.rng("generalisation", name, score)
             gaps[name, score] = score_gap(table, score, rng)
             about: present.Slice = {"pages": present.ALL_PAGES, "model": name}
+            role: Role | None = "utility" if name == "target" else None
             whole = score_mean(table, score, rng)
             metrics.append(
-                build_metric(score.upper(), whole, format="percent", n=len(table), unit="questions",
-                             method=bootstrap_over(context.unit.many), about=about,
-                             role="utility" if name == "target" else None)
-            )  # fmt: skip
+                present.share_metric(score.upper(), whole, len(table), about, context.unit, unit="questions", role=role)
+            )
             metrics += present.gap_metrics(
                 score.upper(), present.ALL_PAGES, name, gaps[name, score], context.unit, unit="questions"
             )
             metrics += _by_source(queries, table, name, score, rng, context.unit)
-    control = control_name(context)
+    control = context.control_name
     beside = tables.get(control) if control else None
     found = reading(tables["target"], beside, context.budget, context.rng("generalisation", "test"))
     return in_words(GENERALISATION, context.unit).ran(
@@ -135,15 +131,7 @@ def _by_source(
     rows = [(mean, len(table), "mean over sources")]
     rows += [(found, int(counts[name]), f"source {at + 1}") for at, (name, found) in enumerate(each.items())]
     return [
-        build_metric(
-            score.upper(),
-            found,
-            format="percent",
-            n=n,
-            unit="questions",
-            method=bootstrap_over(unit.many),
-            about={"pages": what, "model": model},
-        )
+        present.share_metric(score.upper(), found, n, {"pages": what, "model": model}, unit, unit="questions")
         for found, n, what in rows
     ]
 
@@ -157,34 +145,19 @@ def _contrast(who: Units, where: NDArray[np.intp], scores: Floats) -> Contrast:
 
 def _metrics(found: Result, questions: int, control: str | None, unit: Unit) -> list[Metric]:
     about: present.Slice = {"pages": present.ALL_PAGES, "model": "target"}
-    note: str | None = (
-        f"p = {found.p_value:.2g} (permutation over {unit.many}); like questions and lengths of page compared"
-    )
-    rows = [(found.value, about, note)]
+    note = f"p = {found.p_value:.2g} (permutation over {unit.many}); like questions and lengths of page compared"
+    metrics = [present.gap_metric(STRATIFIED, found.value, questions, about, unit, unit="questions", note=note)]
     if found.over_control is not None:
-        rows.append((found.over_control, about | {"model": f"target minus {control}"}, None))
-    return [
-        build_metric(
-            STRATIFIED,
-            gap,
-            format="points",
-            n=questions,
-            unit="questions",
-            method=bootstrap_over(unit.many),
-            chance=0.0,
-            about=where,
-            note=text,
-        )
-        for gap, where, text in rows
-    ]
+        about |= {"model": f"target minus {control}"}
+        metrics.append(present.gap_metric(STRATIFIED, found.over_control, questions, about, unit, unit="questions"))
+    return metrics
 
 
 def _plain(found: Result, shares: GapEstimate, unit: Unit) -> str:
-    if found.level == "unresolved" or shares.members is None or shares.non_members is None:
+    if found.level == "unresolved" or shares.both is None:
         return f"Whether the model reads {unit.nouns} in training better than others cannot be said with these pages."
-    counts = (
-        f"{hundredths(shares.members.value)} of 100 questions right, of others {hundredths(shares.non_members.value)}"
-    )
+    members, others = (hundredths(one.value) for one in shares.both)
+    counts = f"{members} of 100 questions right, of others {others}"
     better = "better than others" if found.level == "weak" else _no_better(found)
     return f"The model reads {unit.nouns} in training {better}: {counts}. That alone gives no value away."
 
@@ -196,9 +169,9 @@ def _no_better(found: Result) -> str:
 
 def _finding(found: Result, plain: GapEstimate, unit: Unit) -> Finding:
     shares = (
-        f"{plain.members.value:.1%} of {plain.pages[0]} questions about {unit.nouns} that it was trained on against "
-        f"{plain.non_members.value:.1%} of {plain.pages[1]} about others"
-        if plain.members and plain.non_members
+        f"{both[0].value:.1%} of {plain.pages[0]} questions about {unit.nouns} that it was trained on against "
+        f"{both[1].value:.1%} of {plain.pages[1]} about others"
+        if (both := plain.both)
         else ""
     )
     apart = (

@@ -10,49 +10,33 @@ probabilistic discoverable extraction (Hayes et al. 2024), and the ratio of like
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from pfl_audit.attacks.guesses.putting_back import Guessed, PutBack, outcome_of, put_back, reported
-from pfl_audit.attacks.guesses.rank import Rank
-from pfl_audit.attacks.guesses.secrets import Occurrences
-from pfl_audit.attacks.memorization import present_guesses as present
-from pfl_audit.attacks.memorization.attack import GUESSES, MemorizationSettings, in_words
-from pfl_audit.attacks.memorization.recall import control_name, labels, line_reader, models, second_look
+from pfl_audit.attacks.guesses.field import Guessed, Occurrences, Rank
+from pfl_audit.attacks.guesses.putting_back import PutBack, outcome_of, put_back, reported
+from pfl_audit.attacks.memorization.present_guesses import Presenter, Value
+from pfl_audit.attacks.memorization.recall import scrubbed_pages, second_look
 from pfl_audit.attacks.memorization.secrets import Texts
+from pfl_audit.attacks.memorization.specs import GUESSES, MemorizationSettings, in_words
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.results import Check
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.keys import NAMES, PROVIDER_KEYS
-from pfl_audit.documents.scrubbing.questions import UNKNOWN, scrubbed_questions
+from pfl_audit.documents.scrubbing.questions import UNKNOWN
 from pfl_audit.documents.units import DOCUMENT
 from pfl_audit.metrics.answers import accuracy
-from pfl_audit.models.protocol import Guess
+from pfl_audit.models.protocol import Guess, Score
 
 _ONE_ANSWER = "gives one answer to a question and not its likeliest ones"
-
-
-@dataclass(frozen=True)
-class Value:
-    """A value that was taken off a page, and how many guesses it takes.
-
-    Attributes:
-        query: Question about the page.
-        field: Places of the value among the guesses of the target and of its control.
-        by_ratio: Place among the target's guesses in the order of the ratio of likelihoods, or None without one.
-    """
-
-    query: Query
-    field: Guessed
-    by_ratio: Rank | None
 
 
 def guesses(context: QuestionContext, settings: MemorizationSettings) -> Check:
     """Run the check."""
     spec = in_words(GUESSES, context.unit)
-    control = control_name(context)
-    other = models(context)[control] if control is not None else None
+    control = context.control_name
+    other = context.models[control] if control is not None else None
     for name, engine in (("the model", context.target), (f"the {control} model", other)):
         if engine is not None and not engine.guesses:
             return spec.not_run("skipped", f"{name} {_ONE_ANSWER}")
@@ -60,7 +44,7 @@ def guesses(context: QuestionContext, settings: MemorizationSettings) -> Check:
     if not asked:
         return spec.not_run("skipped", f"no page of a labelled {context.unit.name} gives a value that can be taken off")
     said, before, ratios = _ask(context, other, list(asked), settings.guesses)
-    members = labels(context)
+    members = context.members
     values = [
         Value(
             query,
@@ -88,7 +72,7 @@ def guesses(context: QuestionContext, settings: MemorizationSettings) -> Check:
     )
     unread = {query.document.id for query in asked if query.id not in said}
     problems = [*left_out, *(problem for problem in context.target.problems if problem.record in unread)]
-    say = present.Presenter(context, settings, control)
+    say = Presenter(context, settings, control)
     return say.check(spec, outcome, _by_ratio(context, here, there, settings.guesses), here, problems)
 
 
@@ -111,14 +95,11 @@ def _questions(
 
     Values of providers are asked for, and of single documents every value that has a question.
     """
-    members = labels(context)
-    read = line_reader(context.reader)
+    members = context.members
     queries: list[Query] = []
     problems: list[Problem] = []
     for key in NAMES if context.unit is DOCUMENT else PROVIDER_KEYS:
-        test = scrubbed_questions(
-            context.red, key, seed=context.seed, blue=context.blue, threshold=settings.threshold, read=read
-        )
+        test = scrubbed_pages(context, key, settings)
         queries += [query for query in test.queries if query.document.unit in members]
         problems += [problem for problem in test.skipped if problem.reason != UNKNOWN]
     if settings.guessed_values is not None and len(queries) > settings.guessed_values:
@@ -141,10 +122,10 @@ def _ask(
     if other is None:
         return _texts(said), {}, {}
     before = other.likely_answers(queries, width, f"{width} guesses a value (control)")
-    if not other.compares or width == 1:
-        return _texts(said), _texts(before), {}
-    compared = {query: [guess.answer for guess in some] for query in queries if (some := said.get(query.id))}
-    scores = other.candidates(compared, "the target's guesses under the control")
+    scores: Mapping[str, Sequence[Score]] = {}
+    if other.compares and width > 1:
+        compared = {query: [guess.answer for guess in some] for query in queries if (some := said.get(query.id))}
+        scores = other.candidates(compared, "the target's guesses under the control")
     ratios = {
         name: [guess.answer for _, guess in sorted(zip(own, said[name], strict=True), key=lambda pair: pair[0])]
         for name, some in scores.items()

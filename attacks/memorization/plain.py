@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from pfl_audit.attacks.memorization.measures import ACC, EXPOSURE, RATIO, Memory
 from pfl_audit.attacks.memorization.scores import GapEstimate
 from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.review import Access
 from pfl_audit.documents.units import Unit
 from pfl_audit.metrics.intervals import Estimate
-
-
-class Success(TypedDict, total=False):
-    """Fields of a finding on how often the attack succeeds."""
-
-    success: float
-    false_alarms: float
-
-
-def success(answers: GapEstimate | None) -> Success:
-    """Shares of right answers on pages of members and of others."""
-    if answers is None or answers.members is None or answers.non_members is None:
-        return {}
-    return {"success": answers.members.value, "false_alarms": answers.non_members.value}
 
 
 def access_of(found: Memory, answers: GapEstimate | None) -> Access:
@@ -36,10 +20,8 @@ def access_of(found: Memory, answers: GapEstimate | None) -> Access:
 def _answer_gap(found: Memory, answers: GapEstimate | None) -> tuple[Estimate, Estimate] | None:
     """Shares of right answers on pages of members and of others, where these alone are a finding of this level."""
     alone = any(one.name == ACC and one.level == found.level for one in found.results)
-    if not (alone and answers and answers.members and answers.non_members):
-        return None
-    both = answers.members, answers.non_members
-    return both if both[0].value > both[1].value else None
+    both = answers.both if alone and answers else None
+    return both if both and both[0].value > both[1].value else None
 
 
 def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: Unit) -> str:

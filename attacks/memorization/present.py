@@ -1,8 +1,11 @@
-"""Metrics and finding of the memorization test."""
+"""Metrics, tables and finding of the memorization test."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+
+import pandas as pd
 
 from pfl_audit.attacks.memorization.measures import (
     ACC,
@@ -16,11 +19,16 @@ from pfl_audit.attacks.memorization.measures import (
     Memory,
     Result,
 )
-from pfl_audit.attacks.memorization.plain import plain_sentence, success
+from pfl_audit.attacks.memorization.plain import plain_sentence
 from pfl_audit.attacks.memorization.scores import GapEstimate
+from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric, resampled_over
+from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.remedies import NO_DUPLICATES, ONLY_FROM_THE_PAGE, private_training
-from pfl_audit.core.results import Finding, Metric
+from pfl_audit.core.results import Finding, Metric, Role, Table
+from pfl_audit.documents.corpus import Problem
+from pfl_audit.documents.document import Query
+from pfl_audit.documents.scrubbing.residual import ResidualKind
 from pfl_audit.documents.units import PROVIDER, Unit
 from pfl_audit.metrics.intervals import Estimate
 
@@ -31,7 +39,10 @@ CLEAN_PAGES = "no residual clue"
 _MASK = "Mask the value in a share of the training pages together with its answer."
 _SCORE = "ACC"
 _EMPTY = "no page of one class"
+_NO_SPREAD = "no interval: no resample differs"
 _MORE = "Give pages of more {nouns} of both classes"
+_LISTED = 1000
+"""Rows of a table at most."""
 
 Slice = dict[str, str | int | float]
 
@@ -43,17 +54,32 @@ def gap_metrics(
     about: Slice = {"pages": slice_, "model": model}
     parts = (("members", gap.members, gap.pages[0]), ("non-members", gap.non_members, gap.pages[1]))
     metrics = [share_metric(f"{score} {name}", found, n, about, over, unit=unit) for name, found, n in parts]
-    return [
-        *metrics,
-        build_metric(f"{score} gap", gap.gap, format="points", n=sum(gap.pages), unit=unit,
-                     method=bootstrap_over(over.many), chance=0.0, about=about, missing=_EMPTY),
-    ]  # fmt: skip
+    missing = _EMPTY if gap.gap is None else None
+    return [*metrics, gap_metric(f"{score} gap", gap.gap, sum(gap.pages), about, over, unit=unit, note=missing)]
 
 
-def share_metric(name: str, found: Estimate | None, n: int, about: Slice, over: Unit, *, unit: str = "pages") -> Metric:
+def gap_metric(
+    name: str, found: Estimate | None, n: int, about: Slice, over: Unit, *, unit: str, note: str | None = None
+) -> Metric:
+    """A difference of shares with its interval over resampled units of privacy."""
+    method = bootstrap_over(over.many)
+    return build_metric(name, found, format="points", n=n, unit=unit, method=method, chance=0.0, about=about, note=note)
+
+
+def share_metric(
+    name: str,
+    found: Estimate | None,
+    n: int,
+    about: Slice,
+    over: Unit,
+    *,
+    unit: str = "pages",
+    role: Role | None = None,
+) -> Metric:
     """A share with its interval over resampled units of privacy."""
+    method = bootstrap_over(over.many)
     return build_metric(
-        name, found, format="percent", n=n, unit=unit, method=bootstrap_over(over.many), about=about, missing=_EMPTY
+        name, found, format="percent", n=n, unit=unit, method=method, about=about, role=role, missing=_EMPTY
     )
 
 
@@ -63,30 +89,20 @@ def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
     ACC and ANLS themselves are in ``gap_metrics``.
     """
     metrics = []
-    n = sum(found.units)
     over = resampled_over(unit.many)
     for one in found.results:
-        form = FORMATS[one.name]
-        note = f"p = {one.p_value:.2g} (permutation over {unit.many}, largest of {len(found.results)} measures)"
+        rows: list[tuple[str, Estimate | float, float, str | None]] = []
         if one.name in (RATIO, EXPOSURE):
-            about: Slice = {"pages": CLEAN_PAGES, "model": "target"}
+            note = f"p = {one.p_value:.2g} (permutation over {unit.many}, largest of {len(found.results)} measures)"
+            rows.append(("target", one.value, one.chance, note))
+        if (beyond := one.over_control) is not None:
+            moves, model = beyond.low < beyond.high, f"target minus {control}"
+            rows.append((model, beyond, 0.0, None) if moves else (model, beyond.value, 0.0, _NO_SPREAD))
+        for model, value, chance, said in rows:
+            about: Slice = {"pages": CLEAN_PAGES, "model": model}
+            form, n = FORMATS[one.name], sum(found.units)
             metrics.append(
-                build_metric(one.name, one.value, format=form, n=n, **over, chance=one.chance, about=about, note=note)
-            )
-        if one.over_control is not None:
-            about = {"pages": CLEAN_PAGES, "model": f"target minus {control}"}
-            beyond, moves = one.over_control, one.over_control.low < one.over_control.high
-            metrics.append(
-                build_metric(
-                    one.name,
-                    beyond if moves else beyond.value,
-                    format=form,
-                    n=n,
-                    **over,
-                    chance=0.0,
-                    about=about,
-                    note=None if moves else "no interval: no resample differs",
-                )
+                build_metric(one.name, value, format=form, n=n, **over, chance=chance, about=about, note=said)
             )
     return metrics
 
@@ -114,6 +130,8 @@ def memory_finding(
             remedy=remedy,
             plain=f"Whether the model remembers the {name} cannot be said: there are too few pages without it.",
         )
+    answers = scores.get(_SCORE)
+    rates = answers.both if answers else None
     numbers = _numbers(head, found, scores.get(head.name.removesuffix(" gap")), unit)
     text = {
         "leak": f"The {name} was taken off the page, and the model remembers it of the {unit.nouns} it was trained on: "
@@ -134,8 +152,9 @@ def memory_finding(
         slice={"pages": CLEAN_PAGES, "model": "target"},
         smallest_effect=head.smallest,
         remedies=actions if found.level in ("leak", "weak") else [],
-        plain=plain_sentence(name, found, scores.get(_SCORE), unit),
-        **success(scores.get(_SCORE)),
+        plain=plain_sentence(name, found, answers, unit),
+        success=rates[0].value if rates else None,
+        false_alarms=rates[1].value if rates else None,
     )
 
 
@@ -165,11 +184,11 @@ def _smallest(one: Result) -> str:
 
 def _numbers(head: Result, found: Memory, gap: GapEstimate | None, unit: Unit) -> str:
     value = head.value
-    if head.name in (ACC, ANLS) and gap and gap.gap and gap.members and gap.non_members:
-        score = "" if head.name == ACC else "ANLS of "
+    if head.name in (ACC, ANLS) and gap and gap.gap and gap.both:
+        score, (members, others) = "" if head.name == ACC else "ANLS of ", gap.both
         return (
-            f"{score}{gap.members.value:.1%} of {gap.pages[0]} pages of member {unit.many} against "
-            f"{gap.non_members.value:.1%} of {gap.pages[1]} pages of others: a gap of {gap.gap.text(*POINTS)}"
+            f"{score}{members.value:.1%} of {gap.pages[0]} pages of member {unit.many} against "
+            f"{others.value:.1%} of {gap.pages[1]} pages of others: a gap of {gap.gap.text(*POINTS)}"
         ).replace("%", " %")
     size = f"{found.units[0]} {unit.nouns} against {found.units[1]} others"
     if head.name == RATIO:
@@ -190,3 +209,51 @@ def _control_sentence(head: Result, control: str | None, unit: Unit) -> str:
         )
     by = head.over_control.text(*(POINTS if head.name in (ACC, ANLS) else ()))
     return f" That is {by} above the {control} model on the same {unit.nouns}."
+
+
+def giveaway_table(units: pd.DataFrame, redactor: Redactor, unit: Unit = PROVIDER) -> Table:
+    """Units whose every page gives the value away."""
+    found = sorted(
+        (not row["member"], redactor.name(row["unit"], unit.name), int(row["pages"]))
+        for row in units.to_dict("records")
+    )
+    rows: list[list[Cell]] = [
+        [name, "non-member" if other else "member", redactor.count(pages)] for other, name, pages in found
+    ]
+    return Table(
+        title=f"{unit.many.capitalize()} whose every page gives the value away (two pages or more)",
+        columns=[unit.name.capitalize(), "Class", "Pages"],
+        rows=rows[:_LISTED],
+        note=f"the first {_LISTED} of {len(rows)}" if len(rows) > _LISTED else None,
+    )
+
+
+def skipped_table(problems: Sequence[Problem], redactor: Redactor) -> Table:
+    """Pages that could not be tested, with the reason."""
+    reasons = Counter(problem.reason for problem in problems)
+    found = sorted((redactor.page(problem.record), problem.reason) for problem in problems)
+    rows: list[list[Cell]] = [[*row] for row in found[:_LISTED]]
+    counts = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
+    return Table(title="Pages that could not be tested", columns=["Page", "Reason"], rows=rows, note=counts or "none")
+
+
+def clue_table(
+    queries: Sequence[Query], clues: Mapping[str, Sequence[ResidualKind]], redactor: Redactor, *, ocr: bool
+) -> Table:
+    """What a second look still found on the scrubbed pages."""
+    kinds = Counter(kind for found in clues.values() for kind in set(found))
+    rows: list[list[Cell]] = [
+        [page, ", ".join(left)]
+        for page, left in sorted(
+            (redactor.page(query.document.id), sorted(set(clues[query.id]))) for query in queries if clues[query.id]
+        )
+    ]
+    counts = ", ".join(f"{kind} on {count}" for kind, count in kinds.most_common()) or "none"
+    looked = "words and pictures" if ocr else "words (--ocr looks at the pictures too)"
+    note = (
+        f"Looked at {looked}; {len(rows)} of {len(clues)} pages still hold a clue ({counts}); the metrics give the gap "
+        "on the others apart"
+    )
+    return Table(
+        title="Residual clues found by a second look", columns=["Page", "Clues"], rows=rows[:_LISTED], note=note
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from pfl_audit.attacks.guesses.field import Guessed, Rank
 from pfl_audit.attacks.guesses.present import (
     SECRETS,
     Words,
@@ -17,8 +18,8 @@ from pfl_audit.attacks.guesses.present import (
     why_weak,
 )
 from pfl_audit.attacks.guesses.putting_back import FEWEST_UNITS, Outcome, PutBack, reported
-from pfl_audit.attacks.memorization.attack import MemorizationSettings
-from pfl_audit.attacks.memorization.tables import skipped_table
+from pfl_audit.attacks.memorization.present import skipped_table
+from pfl_audit.attacks.memorization.specs import MemorizationSettings
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
@@ -27,12 +28,25 @@ from pfl_audit.core.remedies import NO_DUPLICATES, NO_SCORES, ONLY_FROM_THE_PAGE
 from pfl_audit.core.results import Check, Finding, Level, Table
 from pfl_audit.core.verdict import at_most_weak
 from pfl_audit.documents.corpus import Problem
-
-if TYPE_CHECKING:
-    from pfl_audit.attacks.memorization.guesses import Value
+from pfl_audit.documents.document import Query
 
 BY_RATIO = "secrets put back by the ratio"
 _NO_CONTROL = "no control was asked (--control, --pretrained), so that the values may be easy to guess"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value that was taken off a page, and how many guesses it takes.
+
+    Attributes:
+        query: Question about the page.
+        field: Places of the value among the guesses of the target and of its control.
+        by_ratio: Place among the target's guesses in the order of the ratio of likelihoods, or None without one.
+    """
+
+    query: Query
+    field: Guessed
+    by_ratio: Rank | None
 
 
 class Presenter:
@@ -117,12 +131,13 @@ class Presenter:
             )
             return Finding(level="unresolved", text=text, remedy=" ".join(remedies), plain=text)
         found = outcome.secrets[most]
-        level, private = self._level(found), found.private
+        private, level = found.private, found.level(self._budget)
+        if self._control is None:
+            level = at_most_weak(level)
         text = (
             f"Of {private.fields} secrets of {private.units} {unit.nouns} in training (values that no page of another "
             f"{unit.noun} has, taken off the page without a trace), {numbers_of(words, outcome.secrets)}"
         )
-        few = min(some.units for some in (private, found.new) if some is not None)
         why = why_weak(words, found, outcome) if self._control is not None else _NO_CONTROL
         end = closing(
             level,
@@ -131,7 +146,7 @@ class Presenter:
             why=why,
             unit=unit.noun,
             units=unit.nouns,
-            too_few=f"Too few {unit.nouns} to tell: {few}, not {FEWEST_UNITS}.",
+            too_few=f"Too few {unit.nouns} to tell: {found.units}, not {FEWEST_UNITS}.",
         )
         return Finding(
             level=level,
@@ -144,10 +159,6 @@ class Presenter:
             metric=words.headline,
             slice=words.about(words.private, words.attack, most),
         )
-
-    def _level(self, found: PutBack) -> Level:
-        level = found.level(self._budget)
-        return level if self._control is not None else at_most_weak(level)
 
     def _plain(self, found: PutBack, level: Level) -> str:
         private, words = found.private, self._words

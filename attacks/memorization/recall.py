@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 
-from pfl_audit.attacks.memorization import extraction, present, tables
-from pfl_audit.attacks.memorization.attack import MemorizationSettings, in_words
+from pfl_audit.attacks.memorization import extraction, present
 from pfl_audit.attacks.memorization.evidence import keep_evidence
 from pfl_audit.attacks.memorization.exposure import draw_candidates, exposures
 from pfl_audit.attacks.memorization.measures import memory
 from pfl_audit.attacks.memorization.plain import access_of
-from pfl_audit.attacks.memorization.scores import CONFIDENT, GapEstimate, giveaway_units, score_gap, score_mean
-from pfl_audit.attacks.memorization.tables import beside, pages_table
+from pfl_audit.attacks.memorization.scores import (
+    CONFIDENT,
+    GapEstimate,
+    beside,
+    giveaway_units,
+    pages_table,
+    score_gap,
+    score_mean,
+)
+from pfl_audit.attacks.memorization.specs import MemorizationSettings, in_words
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import Answers, QueryEngine
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Metric
-from pfl_audit.documents.document import Document, Membership, Query
-from pfl_audit.documents.scrubbing.ocr_lines import OcrLine, ReadOcrLines
-from pfl_audit.documents.scrubbing.questions import scrubbed_questions
+from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.scrubbing.ocr_lines import OcrLine
+from pfl_audit.documents.scrubbing.questions import ScrubbedQuestions, scrubbed_questions
 from pfl_audit.documents.scrubbing.residual import ResidualKind, residual_identifiers, residual_identifiers_in_image
 from pfl_audit.models.family import Capability
 from pfl_audit.models.page_reader import lines_query, picture_lines, picture_query
@@ -35,11 +43,8 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
         spec: Specification of the check; its id ends in the key.
     """
     key = spec.id.split(".", 1)[1]
-    read = line_reader(context.reader)
-    test = scrubbed_questions(
-        context.red, key, seed=context.seed, blue=context.blue, threshold=settings.threshold, read=read
-    )
-    members = labels(context)
+    test = scrubbed_pages(context, key, settings)
+    members = context.members
     queries = [query for query in test.queries if query.document.unit in members]
     if not queries:
         return spec.not_run("skipped", f"no page of a labelled {context.unit.name} gives a {key} that can be taken off")
@@ -49,7 +54,7 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
     if pages["target"].empty:
         problems = target.problems
         return spec.not_run("skipped", problems[0].reason if problems else "none of the questions could be answered")
-    control = control_name(context)
+    control = context.control_name
     both = beside(pages["target"], pages[control] if control else None)
     clean = both[both["clues"] == 0]
     found = memory(clean, context.budget, context.rng("memorization", key, "test"))
@@ -73,35 +78,15 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
             *_extraction(context, key, queries, both, control),
         ],
         tables=[
-            tables.giveaway_table(giveaway_units(pages["target"]), hide, context.unit),
-            tables.skipped_table(test.skipped + tuple(target.problems), hide),
-            tables.clue_table(queries, clues, hide, ocr=context.reader is not None),
+            present.giveaway_table(giveaway_units(pages["target"]), hide, context.unit),
+            present.skipped_table(test.skipped + tuple(target.problems), hide),
+            present.clue_table(queries, clues, hide, ocr=context.reader is not None),
         ],
         evidence=keep_evidence(
             context, hide, settings.evidence_pages, settings.shown_pages, test, target, answers.get("pre-trained")
         ),
         finding=present.memory_finding(key, found, scores, control, context.unit),
     )
-
-
-def labels(context: QuestionContext) -> dict[str, bool]:
-    """Unit of privacy to whether it was trained on, of those of which that is known."""
-    return {
-        unit: context.red.label(unit) is Membership.MEMBER
-        for unit in context.red.units
-        if context.red.label(unit) is not Membership.UNKNOWN
-    }
-
-
-def models(context: QuestionContext) -> dict[str, QueryEngine]:
-    """Name to every model that can be asked, the target first."""
-    named = {"target": context.target, "pre-trained": context.pretrained, "control": context.control}
-    return {name: engine for name, engine in named.items() if engine is not None}
-
-
-def control_name(context: QuestionContext) -> str | None:
-    """The model that the target is held against: an out-model, else the pre-trained one."""
-    return next((name for name in ("control", "pre-trained") if name in models(context)), None)
 
 
 def _ask(
@@ -114,16 +99,16 @@ def _ask(
     """Ask every model about every page, and the target and its control how likely other companies' values are.
 
     Returns:
-        Model to its answers, and to its scores, one row a page (``tables.pages_table``).
+        Model to its answers, and to its scores, one row a page (``scores.pages_table``).
     """
     counts = {name: len(kinds) for name, kinds in clues.items()}
     with_clue = {name for name, count in counts.items() if count}
     drawn = draw_candidates(queries, with_clue, context.rng("memorization", key, "exposure"))
     answers, pages = {}, {}
-    for name, engine in models(context).items():
+    for name, engine in context.models.items():
         answers[name] = engine.ask(queries, f"{key} on pages without it ({name})")
         ranks = {}
-        if engine.compares and name in ("target", control_name(context)):
+        if engine.compares and name in ("target", context.control_name):
             ranks = exposures(drawn, engine.candidates(drawn, f"{key} against those of others ({name})"))
         pages[name] = pages_table(queries, members, answers[name].responses, counts, ranks)
     return answers, pages
@@ -134,8 +119,7 @@ def second_look(context: QuestionContext, queries: Sequence[Query]) -> dict[str,
     read: dict[str, str] = {}
     if context.reader is not None:
         pictures = [picture_query(query) for query in queries if query.document.image is not None]
-        found = context.reader.ask(pictures, "second look at the pictures")
-        read = {name: response.answer for name, response in found.responses.items()}
+        read = context.reader.ask(pictures, "second look at the pictures").texts
     return {
         query.id: [
             clue.kind
@@ -174,17 +158,16 @@ def _extraction(
     for name, rows in (("members", clean[clean["member"]]), ("non-members", clean[~clean["member"].astype(bool)])):
         if (found := extraction.shares(rows, rng)) is not None:
             simple: present.Slice = {"pages": present.CLEAN_PAGES, "model": f"target and {control}"}
+            shares = (("extractable", found.extractable, about), ("extractable simplicity", found.simplicity, simple))
             metrics += [
-                present.share_metric(f"extractable, {name}", found.extractable, found.pages, about, context.unit),
-                present.share_metric(
-                    f"extractable simplicity, {name}", found.simplicity, found.pages, simple, context.unit
-                ),
+                present.share_metric(f"{kind}, {name}", share, found.pages, whose, context.unit)
+                for kind, share, whose in shares
             ]
-    target, other = context.target, models(context)[control]
+    target, other = context.target, context.models[control]
     if {Capability.LIVE} <= target.capabilities & other.capabilities:
         again = extraction.paraphrases(queries, extraction.extracted(clean))
         if again:
-            rows = extraction.kept(again, texts(target, again, f"{key} in other words"))
+            rows = extraction.kept(again, target.ask(again, f"{key} in other words").texts)
             value = score_mean(rows, "kept", rng) if len(rows) else None
             metrics.append(present.share_metric("extractable in other words", value, len(rows), about, context.unit))
         blank = extraction.blank_questions(queries)
@@ -192,7 +175,7 @@ def _extraction(
         metrics.append(
             build_metric(
                 "values of members without a page, disclosed",
-                float(len(extraction.blank_hits(queries, said, before, labels(context)))),
+                float(len(extraction.blank_hits(queries, said, before, context.members))),
                 format="integer",
                 n=len(blank),
                 unit="questions",
@@ -203,30 +186,20 @@ def _extraction(
 
 
 def _blank(engine: QueryEngine, questions: Mapping[str, Query], purpose: str) -> dict[str, str]:
-    answers = texts(engine, list(questions.values()), purpose)
+    answers = engine.ask(list(questions.values()), purpose).texts
     return {wording: answers[query.id] for wording, query in questions.items() if query.id in answers}
 
 
-def texts(engine: QueryEngine, queries: Sequence[Query], purpose: str) -> dict[str, str]:
-    """Query id to what was answered."""
-    return {name: response.answer for name, response in engine.ask(queries, purpose).responses.items()}
+def scrubbed_pages(context: QuestionContext, key: str, settings: MemorizationSettings) -> ScrubbedQuestions:
+    """Questions for the values of a key, about pages from which these were scrubbed; by OCR too where there is one."""
+    read = partial(_ocr_lines, context.reader) if context.reader is not None else None
+    return scrubbed_questions(
+        context.red, key, seed=context.seed, blue=context.blue, threshold=settings.threshold, read=read
+    )
 
 
-def line_reader(engine: QueryEngine | None) -> ReadOcrLines | None:
-    """Ask an OCR engine for the lines of pages; answers are kept in the store like all others.
-
-    Args:
-        engine: Asks a PageReader, or None where the audit has none.
-
-    Returns:
-        A reader for ``scrubbed_questions``; pages whose picture cannot be read are left out of what it returns.
-    """
-    if engine is None:
-        return None
-
-    def read(documents: Sequence[Document]) -> Mapping[str, Sequence[OcrLine]]:
-        queries = {document.id: lines_query(document) for document in documents}
-        found = engine.ask(list(queries.values()), "first look at the pictures")
-        return {page: picture_lines(found[query].answer) for page, query in queries.items() if query in found}
-
-    return read
+def _ocr_lines(reader: QueryEngine, documents: Sequence[Document]) -> Mapping[str, Sequence[OcrLine]]:
+    """Page to its lines by an OCR engine; answers are kept in the store, and pages that cannot be read are left out."""
+    queries = {document.id: lines_query(document) for document in documents}
+    found = reader.ask(list(queries.values()), "first look at the pictures")
+    return {page: picture_lines(found[query].answer) for page, query in queries.items() if query in found}

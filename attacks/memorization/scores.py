@@ -1,18 +1,25 @@
-"""Scores of answers about scrubbed pages, as pure functions over a table of pages.
+"""The table of pages that were asked about, and scores of the answers, as pure functions over it.
 
 Source: privacy-aware-docvqa, section 5.1, Tables 2, 7 and 8.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from pfl_audit.documents.document import Query
+from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.metrics.arrays import Floats, by_rows
 from pfl_audit.metrics.intervals import Estimate, all_or_nothing, bootstrap_counts, estimate, group_mean
+from pfl_audit.models.protocol import Response
 
+COLUMNS = ("question", "page", "unit", "member", "key", "words", "acc", "anls", "conf", "loss")
+BESIDE = ("acc", "anls", "loss", "exposure")
+"""Columns that a control has too, as ``acc_control`` and so on."""
 CONFIDENT = 0.9
 """Confidence from which the paper counts an answer separately (Table 2)."""
 
@@ -32,6 +39,85 @@ class GapEstimate:
     non_members: Estimate | None
     gap: Estimate | None
     pages: tuple[int, int]
+
+    @property
+    def both(self) -> tuple[Estimate, Estimate] | None:
+        """Members and non-members, where there are pages of both."""
+        return (self.members, self.non_members) if self.members and self.non_members else None
+
+
+def answers_table(
+    queries: Sequence[Query], members: Mapping[str, bool], responses: Mapping[str, Response]
+) -> pd.DataFrame:
+    """Scores of every question that was answered.
+
+    Args:
+        queries: Questions about pages.
+        members: Unit of privacy to whether it was trained on; questions about others are left out.
+        responses: Query id to response. A loss that is missing or not finite becomes NaN: the page then counts for
+            the answers and not for the losses. An empty answer has ACC 0 and ANLS 0.
+
+    Returns:
+        COLUMNS; ``member`` bool, ``words`` (of the page) int, scores float with NaN where there is nothing.
+    """
+    rows = [
+        (
+            query.id,
+            query.document.id,
+            query.document.unit,
+            members[query.document.unit],
+            query.key,
+            len(query.document.words),
+            accuracy(response.answer, query.answers),
+            anls(response.answer, query.answers),
+            _number(response.confidence),
+            _number(response.loss),
+        )
+        for query in queries
+        if (response := responses.get(query.id)) is not None and query.document.unit in members
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def pages_table(
+    queries: Sequence[Query],
+    members: Mapping[str, bool],
+    responses: Mapping[str, Response],
+    clues: Mapping[str, int],
+    exposures: Mapping[str, float],
+) -> pd.DataFrame:
+    """Scores of every page that could be asked about: one row a page.
+
+    Args:
+        queries: About scrubbed pages.
+        members: As in ``answers_table``.
+        responses: Likewise.
+        clues: Query id to the number of residual clues.
+        exposures: Query id to exposure in bits, where it was measured.
+
+    Returns:
+        Table from ``answers_table`` with ``clues`` (int) and ``exposure`` (float, NaN where there is none).
+    """
+    table = answers_table(queries, members, responses)
+    return table.assign(
+        clues=[clues.get(name, 0) for name in table["question"]],
+        exposure=[exposures.get(name, np.nan) for name in table["question"]],
+    )
+
+
+def beside(pages: pd.DataFrame, control: pd.DataFrame | None) -> pd.DataFrame:
+    """The table with the control's columns beside it, NaN where the control said nothing.
+
+    Returns:
+        The columns of ``pages``, those of BESIDE with the suffix ``_control``, and ``ratio``: the mean log-likelihood
+        of a token of the true value minus that under the control, in nats.
+    """
+    found = pages.copy()
+    other = control.set_index("page") if control is not None else None
+    for name in BESIDE:
+        found[f"{name}_control"] = np.nan if other is None else found["page"].map(other[name])
+    found["ratio"] = found["loss_control"] - found["loss"]
+    return found
 
 
 def score_gap(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> GapEstimate:
@@ -107,3 +193,7 @@ def giveaway_units(pages: pd.DataFrame) -> pd.DataFrame:
     groups = pages.groupby("unit", sort=True)
     table = pd.DataFrame({"member": groups["member"].first(), "pages": groups.size(), "acc": groups["acc"].mean()})
     return table[(table["acc"] >= 1.0) & (table["pages"] >= 2)].reset_index()
+
+
+def _number(value: float | None) -> float:
+    return float(value) if value is not None and np.isfinite(value) else float("nan")

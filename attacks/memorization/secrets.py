@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pfl_audit.attacks.guesses.secrets import Occurrences, count_in
+from pfl_audit.attacks.guesses.field import Occurrences, count_in
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrubbing.normalization import merge_ocr_confusions, normalize_text

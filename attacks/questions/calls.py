@@ -1,8 +1,8 @@
-"""What is asked of a model, in this process or another, and a check of what came back."""
+"""What is asked of a model, in this process or another, in which batches, and a check of what came back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -47,6 +47,42 @@ class Asked(Generic[T]):
         return [query.document for query in self.queries]
 
 
+def form_batches(
+    model: DocumentModel, wanted: Mapping[str, Query], pending: Container[str], rows: int = 1
+) -> list[dict[str, Query]]:
+    """Batches of questions, the longest first, with the questions of a page together.
+
+    The longest first show at once whether memory is enough. Once some batches are answered, the same call gives the
+    other batches unchanged: questions are ordered by the longest question of their page, answered ones included, and
+    the size of a batch depends on its first page alone. So an audit that was killed ends with the same losses to the
+    last digit: their rounding depends on the questions that share a batch.
+
+    Args:
+        wanted: Key to query of all questions, also of those that are answered.
+        pending: Keys of those that are not answered.
+        rows: Rows that the model computes for a query.
+
+    Returns:
+        Key to query of each batch.
+    """
+    due = [key for key in wanted if key in pending]
+    if not due:
+        return []
+    pages: dict[str, int] = {}
+    for query in wanted.values():
+        pages[query.document.id] = max(pages.get(query.document.id, 0), model.cost(query))
+    due.sort(key=lambda key: (-pages[wanted[key].document.id], wanted[key].document.id, key))
+    batches: list[dict[str, Query]] = []
+    room = 0
+    for key in due:
+        if not room:
+            batches.append({})
+            room = max(1, model.batch_size(pages[wanted[key].document.id]) // rows)
+        batches[-1][key] = wanted[key]
+        room -= 1
+    return batches
+
+
 def responses(queries: Sequence[Query]) -> Call[DocumentModel, list[Response]]:
     """The call for the responses to a batch, in order."""
     return Asked(tuple(queries), _respond)
@@ -59,7 +95,7 @@ def guesses(queries: Sequence[Query], width: int) -> Call[DocumentModel, list[li
 
 def scores(query: Query, values: Sequence[str], *, dropout: bool = False) -> Call[DocumentModel, list[Score]]:
     """The call for the losses of several answers to a query, in order; in training mode with ``dropout``."""
-    return Asked((query,), partial(_drop if dropout else _compare, tuple(values)))
+    return Asked((query,), partial(_score, tuple(values), dropout))
 
 
 def checked(found: object, count: int, is_one: Callable[[object], bool], *, here: bool = False) -> None:
@@ -146,15 +182,10 @@ def _guess(width: int, queries: Sequence[Query], model: DocumentModel) -> list[l
     return model.guess(queries, width)
 
 
-def _compare(values: Sequence[str], queries: Sequence[Query], model: DocumentModel) -> list[Score]:
-    if not isinstance(model, CandidateModel):
-        raise TypeError("the model cannot compare answers")
+def _score(values: Sequence[str], dropout: bool, queries: Sequence[Query], model: DocumentModel) -> list[Score]:
     (query,) = queries
-    return model.candidate_losses(query, values)
-
-
-def _drop(values: Sequence[str], queries: Sequence[Query], model: DocumentModel) -> list[Score]:
-    if not isinstance(model, DropoutModel):
-        raise TypeError("the model has no losses with dropout")
-    (query,) = queries
-    return model.dropout_losses(query, values)
+    if dropout and isinstance(model, DropoutModel):
+        return model.dropout_losses(query, values)
+    if not dropout and isinstance(model, CandidateModel):
+        return model.candidate_losses(query, values)
+    raise TypeError("the model cannot compare answers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pfl_audit.attacks.questions.subject import QuestionInputs
+from pfl_audit.attacks.questions.inputs import QuestionInputs
 from pfl_audit.core.settings import InMemory
 from pfl_audit.documents.corpus import Corpus, require_questions
 from pfl_audit.documents.provider_names import with_one_name

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from dataclasses import asdict, replace
 
-from pydantic import JsonValue
-
-from pfl_audit.attacks.questions.consent import require_consent
-from pfl_audit.attacks.questions.endpoint_inputs import EndpointInputs
+from pfl_audit.attacks.questions.inputs import EndpointInputs
+from pfl_audit.core.redaction import visible
 from pfl_audit.core.store import Records, ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
@@ -56,12 +55,18 @@ def open_endpoint(
     """
     if not inputs.endpoint or not inputs.endpoint_model:
         raise UsageError("an endpoint needs --endpoint and --endpoint-model", "Give both")
-    prices, limits = _prices(inputs), _limits(inputs)
+    prices = Prices(inputs.endpoint_price_in, inputs.endpoint_price_out)
+    if inputs.endpoint_max_cost is not None and not prices.known:
+        raise UsageError(
+            "--endpoint-max-cost needs the prices of tokens", "Give --endpoint-price-in and --endpoint-price-out"
+        )
+    limits = Limits(inputs.endpoint_max_requests, inputs.endpoint_max_tokens, inputs.endpoint_max_cost)
     address = read_address(inputs.endpoint, insecure=inputs.endpoint_insecure)
     sent = (inputs.endpoint_send, inputs.endpoint_side, inputs.endpoint_answer_tokens)
     request = Request(inputs.endpoint_model, *sent, prompt or TEMPLATE)
     records, name = Records(store), sha256_json(["dialect", request.fingerprint(address)])
-    dialect = _dialect(records.get(name))
+    known = records.get(name)  # none, or none of this version, where the endpoint is to be asked what it takes
+    dialect = next((one for one in _POSSIBLE if asdict(one) == known), None)
     sample, mean = _sample(red, request)
     questions = max(planned, len(red.queries)) + (dialect is None)
     forecast = Forecast(questions, mean, request.answer_tokens, prices)
@@ -86,7 +91,7 @@ def open_endpoint(
         if agreed:
             return
         ceiling = forecast.ceiling(limits)
-        require_consent(
+        _require_consent(
             f"The audit asks {request.model} at {address.host} about {forecast.questions:,} questions, and sends "
             f"{request.words()}. Estimate: at most {forecast.words(*forecast.rest())}. "
             f"Ceiling: {ceiling.words()}; no request goes beyond it.",
@@ -111,16 +116,25 @@ def open_endpoint(
     )
 
 
-def _prices(inputs: EndpointInputs) -> Prices:
-    return Prices(inputs.endpoint_price_in, inputs.endpoint_price_out)
+def _require_consent(text: str, progress: Progress, *, yes: bool) -> None:
+    """Print what is to be sent, and ask for it in a terminal.
 
+    Args:
+        text: What is sent where, the estimate and the ceiling.
+        yes: Whether the user has agreed on the command line.
 
-def _limits(inputs: EndpointInputs) -> Limits:
-    if inputs.endpoint_max_cost is not None and not _prices(inputs).known:
-        raise UsageError(
-            "--endpoint-max-cost needs the prices of tokens", "Give --endpoint-price-in and --endpoint-price-out"
-        )
-    return Limits(inputs.endpoint_max_requests, inputs.endpoint_max_tokens, inputs.endpoint_max_cost)
+    Raises:
+        UsageError: There is no terminal to ask in, or the user declines.
+    """
+    if yes:
+        progress.say(text)
+        return
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+        raise UsageError(f"{text} There is no terminal to ask in", "Give --yes to send it")
+    sys.stderr.write(f"{visible(text, 2000)}\nSend it? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UsageError("nothing was sent to the endpoint", "Answer y, or give --yes")
 
 
 def _sample(red: Corpus, request: Request) -> tuple[Query, float]:
@@ -162,8 +176,3 @@ def _find_dialect(request: Request, query: Query, channel: Channel, forecast: Fo
         f"{host} takes no form of the request ({refused})",
         "Check --endpoint-model; give --endpoint-send words for a model that takes no pictures",
     )
-
-
-def _dialect(known: dict[str, JsonValue] | None) -> Dialect | None:
-    """A dialect from the store; None if there is none, or none of this version."""
-    return next((one for one in _POSSIBLE if asdict(one) == known), None)

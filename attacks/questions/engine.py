@@ -10,11 +10,11 @@ from itertools import islice
 from typing import TypeVar
 
 from pfl_audit import __version__
-from pfl_audit.attacks.questions.batches import form_batches
 from pfl_audit.attacks.questions.calls import (
     UNANSWERABLE,
     are_guesses,
     checked,
+    form_batches,
     guesses,
     is_response,
     is_score,
@@ -35,7 +35,6 @@ from pfl_audit.models.protocol import (
     Capability,
     ConcurrentModel,
     DocumentModel,
-    DropoutModel,
     FieldModel,
     Guess,
     GuessingModel,
@@ -58,6 +57,11 @@ class Answers:
 
     responses: dict[str, Response] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Query id to what was answered."""
+        return {name: response.answer for name, response in self.responses.items()}
 
     def __getitem__(self, query: Query) -> Response:
         return self.responses[query.id]
@@ -159,9 +163,6 @@ class QueryEngine:
         Raises:
             TypeError: The model cannot compare answers.
         """
-        able: type = DropoutModel if dropout else CandidateModel
-        if not isinstance(self.model, able):
-            raise TypeError("the model cannot compare answers")
         kind = "loss with dropout" if dropout else "loss alone"
         found: dict[str, list[Score]] = {}
         due: list[tuple[Query, list[str], dict[str, str]]] = []
@@ -220,8 +221,6 @@ class QueryEngine:
         Raises:
             TypeError: The model gives one answer only.
         """
-        if not isinstance(self.model, GuessingModel):
-            raise TypeError("the model gives one answer only")
         keys: dict[str, str] = {}
         for query in queries:
             try:

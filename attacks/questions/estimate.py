@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from pfl_audit.attacks.questions.corpora import audited_corpus
-from pfl_audit.attacks.questions.subject import QuestionInputs
+from pfl_audit.attacks.questions.inputs import QuestionInputs
+from pfl_audit.attacks.questions.opened import open_answering_model
 from pfl_audit.core.estimate import Estimate
 from pfl_audit.core.run_log import peak_memory
 from pfl_audit.core.subject import AuditJob
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.errors import UnanswerableError
-from pfl_audit.models.open import open_model
 from pfl_audit.models.prompt_template import read_prompt
 from pfl_audit.models.protocol import DocumentModel
 
@@ -31,26 +31,19 @@ def estimate_questions(inputs: QuestionInputs, job: AuditJob) -> Estimate:
     """
     red = audited_corpus(inputs)
     questions = max(job.planned(red), len(red.queries))
-    beside = sum(name is not None for name in (inputs.pretrained, inputs.control)) + len(inputs.references)
+    models = 1 + sum(name is not None for name in (inputs.pretrained, inputs.control)) + len(inputs.references)
     if inputs.endpoint is not None:
         note = "The endpoint is not asked; its own estimate is shown, and asked about, before the first question"
-        return Estimate(questions, 1 + beside, None, 0, None, note)
+        return Estimate(questions, models, None, 0, None, note)
     if inputs.answers is not None:
-        return Estimate(questions, 1 + beside, None, 0, None, "Recorded answers are read, and no model is asked")
+        return Estimate(questions, models, None, 0, None, "Recorded answers are read, and no model is asked")
     prompt = read_prompt(inputs.prompt) if inputs.prompt is not None else None
-    model = open_model(
-        job.checkpoint("questions"),
-        device=job.device,
-        download=job.download,
-        prompt=prompt,
-        precision=job.precision,
-        batch_tokens=job.batch_tokens,
-    )
+    model = open_answering_model(job.checkpoint("questions"), prompt, job)
     each, sample = _timed(model, red)
     parameters = model.describe().get("parameters")
     weights = _PER_PARAMETER * parameters if isinstance(parameters, int) else 0
-    models = 1 + beside
-    return Estimate(questions, models, each * questions * models, sample, peak_memory() + beside * weights, _COMPUTING)
+    memory = peak_memory() + (models - 1) * weights
+    return Estimate(questions, models, each * questions * models, sample, memory, _COMPUTING)
 
 
 def _timed(model: DocumentModel, red: Corpus) -> tuple[float, int]:

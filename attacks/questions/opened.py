@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from pfl_audit.attacks.questions.canaries import read_canaries
-from pfl_audit.attacks.questions.context import QuestionContext, QuestionParts
+from pfl_audit.attacks.questions.context import QuestionContext, QuestionParts, read_canaries
 from pfl_audit.attacks.questions.corpora import audited_corpus, place_of, training_corpus
 from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.attacks.questions.inputs import BLUE, BY_DOCUMENT, CANARIES, PRETRAINED, REFERENCES, QuestionInputs
 from pfl_audit.attacks.questions.precision import Difference, difference_of, facts_of, sample_of
-from pfl_audit.attacks.questions.subject import BLUE, BY_DOCUMENT, CANARIES, PRETRAINED, REFERENCES, QuestionInputs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.problems import count_problems, list_problems
 from pfl_audit.core.redaction import Redactor
@@ -25,7 +24,6 @@ from pfl_audit.errors import UsageError
 from pfl_audit.models.adapter_folder import base_of
 from pfl_audit.models.calls import Calls
 from pfl_audit.models.device import AUTO, arithmetic_of, usable_device
-from pfl_audit.models.family import Precision
 from pfl_audit.models.open import family_of, open_model
 from pfl_audit.models.openings import AnswerOpening
 from pfl_audit.models.page_reader import PageReader, PageReaderOpening
@@ -130,43 +128,35 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     if prompt is not None and inputs.answers is not None:
         raise UsageError("recorded answers are not asked by a prompt", "Leave --prompt out")
 
-    if job.model is None and (job.precision != "fp32" or job.batch_tokens is not None):
-        raise UsageError(
-            "recorded answers and endpoints are not computed here", "Leave --precision and --batch-tokens out"
-        )
-    if (job.workers > 1 or job.cluster is not None) and job.model is None:
-        raise UsageError(
-            "recorded answers and endpoints are not asked by several processes", "Leave --workers and --cluster out"
-        )
-    if job.share is not None and job.model is None:
-        raise UsageError("recorded answers and endpoints are not asked in shares", "Leave --shard out")
+    for refused, what, flags in (
+        (job.precision != "fp32" or job.batch_tokens is not None, "computed here", "--precision and --batch-tokens"),
+        (job.workers > 1 or job.cluster is not None, "asked by several processes", "--workers and --cluster"),
+        (job.share is not None, "asked in shares", "--shard"),
+    ):
+        if job.model is None and refused:
+            raise UsageError(f"recorded answers and endpoints are not {what}", f"Leave {flags} out")
 
     if job.device == AUTO:
         job = replace(job, device=usable_device(AUTO))
     differences: list[Difference] = []
 
     def opened(name: str, role: str) -> DocumentModel:
-        exact = _engine(_model(job, name, prompt, "fp32"), job).ask(sample, f"{role} in float32") if sample else None
-        model = _model(job, name, prompt, job.precision)
-        if exact is not None:
-            low = _engine(model, job, job.precision).ask(sample, f"{role} in {job.precision}")
-            differences.append(difference_of(role, sample, exact, low))
-            job.progress.say(differences[-1].line())
+        if not sample:
+            return open_answering_model(name, prompt, job)
+        full = replace(job, precision="fp32")
+        exact = _engine(open_answering_model(name, prompt, full), full).ask(sample, f"{role} in float32")
+        model = open_answering_model(name, prompt, job)
+        low = _engine(model, job).ask(sample, f"{role} in {job.precision}")
+        differences.append(difference_of(role, sample, exact, low))
+        job.progress.say(differences[-1].line())
         return model
 
     def engine(model: DocumentModel, name: str | None) -> QueryEngine:
         if name is None:
-            pool = job.pool if isinstance(model, PageReader) else None
-            if pool is None or not pool.shares_files:  # another machine may have another engine
-                return QueryEngine(model, job.store, job.progress, share=job.share)
-            calls = pool.calls(PageReaderOpening(model.fingerprint))
-            return QueryEngine(model, job.store, job.progress, calls, job.share)
-        if job.pool is None:
-            return _engine(model, job, job.precision, share=job.share)
-        opening = AnswerOpening(
-            name, job.device, job.download, prompt, model.fingerprint, job.precision, job.batch_tokens
-        )
-        return _engine(model, job, job.precision, job.pool.calls(opening), job.share)
+            return QueryEngine(model, job.store, job.progress, share=job.share)
+        how = name, job.device, job.download, prompt, model.fingerprint, job.precision, job.batch_tokens
+        calls = job.pool.calls(AnswerOpening(*how)) if job.pool is not None else None
+        return _engine(model, job, calls, job.share)
 
     red = audited_corpus(inputs)
     blue = training_corpus(inputs, red)
@@ -178,7 +168,9 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     references = [opened(name, f"reference {number}") for number, name in enumerate(inputs.references, 1)]
     # The target last: an endpoint is asked when it is opened, and nothing may be wrong then.
     model = opened(job.model, "target") if job.model is not None else _elsewhere(inputs, prompt, job, red)
-    _check_references(inputs.references, references)
+    for name, one in zip(inputs.references, references, strict=True):
+        if Capability.LOSS not in one.capabilities:
+            raise UsageError(f"the reference model {name} gives no losses", "Give checkpoints like --model")
     _require_different(model, before, control, references)
     return OpenedQuestions(
         inputs=inputs,
@@ -187,7 +179,7 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
         red=red,
         pretrained=engine(before, inputs.pretrained) if before else None,
         blue=blue,
-        reader=engine(PageReader(), None) if inputs.ocr else None,
+        reader=_page_reader(job) if inputs.ocr else None,
         control=engine(control, inputs.control) if control else None,
         references=tuple(map(engine, references, inputs.references)),
         weights={
@@ -203,26 +195,35 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     )
 
 
-def _model(job: AuditJob, name: str, prompt: str | None, precision: Precision) -> DocumentModel:
+def open_answering_model(name: str, prompt: str | None, job: AuditJob) -> DocumentModel:
+    """A checkpoint that answers questions, opened as the job says.
+
+    Raises:
+        NotAuditableError: It answers none.
+        AuditError: It cannot be opened.
+    """
     return open_model(
         name,
         device=job.device,
         download=job.download,
         prompt=prompt,
-        precision=precision,
+        precision=job.precision,
         batch_tokens=job.batch_tokens,
     )
 
 
 def _engine(
-    model: DocumentModel,
-    job: AuditJob,
-    precision: Precision = "fp32",
-    calls: Calls[DocumentModel] | None = None,
-    share: Share | None = None,
+    model: DocumentModel, job: AuditJob, calls: Calls[DocumentModel] | None = None, share: Share | None = None
 ) -> QueryEngine:
-    """A checkpoint with the answers that it has given in that precision on such a device."""
-    return QueryEngine(model, job.store, job.progress, calls, share, arithmetic_of(job.device, precision))
+    """A checkpoint with the answers that it has given in the job's precision on such a device."""
+    return QueryEngine(model, job.store, job.progress, calls, share, arithmetic_of(job.device, job.precision))
+
+
+def _page_reader(job: AuditJob) -> QueryEngine:
+    model, calls = PageReader(), None
+    if job.pool is not None and job.pool.shares_files:  # another machine may have another engine
+        calls = job.pool.calls(PageReaderOpening(model.fingerprint))
+    return QueryEngine(model, job.store, job.progress, calls, job.share)
 
 
 def _elsewhere(inputs: QuestionInputs, prompt: str | None, job: AuditJob, red: Corpus) -> DocumentModel:
@@ -243,13 +244,6 @@ def _is_trainable(folder: Path) -> bool:
 
 def _beside(engine: QueryEngine | None, name: str | None) -> tuple[ModelFacts, str] | None:
     return (engine.model.describe(), name) if engine is not None and name is not None else None
-
-
-def _check_references(names: Sequence[str], references: Sequence[DocumentModel]) -> None:
-    """Raise UsageError unless all give losses."""
-    for name, one in zip(names, references, strict=True):
-        if Capability.LOSS not in one.capabilities:
-            raise UsageError(f"the reference model {name} gives no losses", "Give checkpoints like --model")
 
 
 def _require_different(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
-from pfl_audit.attacks.reconstruction.subject import FormInputs
+from pfl_audit.attacks.reconstruction.inputs import FormInputs
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.options import embedded, embedded_settings
 from pfl_audit.cli.settings_options import Options

@@ -15,11 +15,10 @@ from pfl_audit.models.form_protocol import FormModel
 
 
 @dataclass(frozen=True, kw_only=True)
-class FormContext(AuditContext):
-    """Context of attacks that fill in forms.
+class FormParts:
+    """Models that read the tokens of forms, and the forms.
 
     Attributes:
-        public: Masked language model of public forms.
         parts: ``private`` the target was trained on, ``public`` everybody may have, ``validation`` is new to both.
         epochs: Epoch of the target's training to a function that opens its checkpoint; empty where none was kept.
         quick: The target in a coarser precision, used where it changes nothing, or None.
@@ -32,7 +31,6 @@ class FormContext(AuditContext):
     """
 
     target: FormModel
-    public: FormModel
     corpus: FormCorpus
     parts: FormPartition
     records: Records
@@ -44,3 +42,14 @@ class FormContext(AuditContext):
     states: Path | None = None
     device: str = "cpu"
     calls: FormCalls | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormContext(AuditContext, FormParts):
+    """Context of attacks that fill in forms.
+
+    Attributes:
+        public: Masked language model of public forms.
+    """
+
+    public: FormModel

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 
-from pfl_audit.attacks.reconstruction.attack import ATTACK, ReconstructionSettings
+from pfl_audit.attacks.reconstruction.attack import ATTACK
 from pfl_audit.attacks.reconstruction.guessing import rank_truths
+from pfl_audit.attacks.reconstruction.inputs import FormInputs
 from pfl_audit.attacks.reconstruction.opened import open_subject
 from pfl_audit.attacks.reconstruction.plan import attacked_labels, fields_of
 from pfl_audit.attacks.reconstruction.proposals import proposers
 from pfl_audit.attacks.reconstruction.search import reconstruct
-from pfl_audit.attacks.reconstruction.subject import FormInputs
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.core.estimate import Estimate
 from pfl_audit.core.run_log import peak_memory
 from pfl_audit.core.settings import read_settings
@@ -33,7 +34,7 @@ def estimate_forms(inputs: FormInputs, job: AuditJob) -> Estimate:
     settings = read_settings(ReconstructionSettings, job.settings.get(ATTACK.name, {}), ATTACK.name)
     labels = attacked_labels(settings.labels, opened.corpus.labels)
     parts = (opened.parts.private, opened.parts.validation if settings.control else ())
-    private, new = (fields_of(part, opened.target, settings, labels, job.seed)[0].fields for part in parts)
+    private, new = (fields_of(part, opened.target, settings, labels, job.seed).fields for part in parts)
     fields = [*private, *new]
     if opened.public is None:
         return Estimate(len(fields), 1, None, 0, None, "Without a public model no field is attacked", _UNIT)

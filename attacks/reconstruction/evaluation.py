@@ -11,9 +11,8 @@ from typing import Final
 import numpy as np
 
 from pfl_audit.attacks.guesses.resamples import Resampled, up_to_value
-from pfl_audit.attacks.reconstruction import similarity
-from pfl_audit.attacks.reconstruction.attack import MembershipMetric
-from pfl_audit.attacks.reconstruction.curves import Order
+from pfl_audit.attacks.reconstruction import measures
+from pfl_audit.attacks.reconstruction.measures import Order
 from pfl_audit.attacks.reconstruction.outcomes import (
     FIRST,
     SHARES,
@@ -25,6 +24,7 @@ from pfl_audit.attacks.reconstruction.outcomes import (
     Pick,
 )
 from pfl_audit.attacks.reconstruction.search import Guess
+from pfl_audit.attacks.reconstruction.specs import MembershipMetric
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.intervals import RESAMPLES, Estimate, estimate
 
@@ -141,15 +141,15 @@ def _one_shot(fields: Sequence[Attacked], epsilon: float, drawn: Resampled) -> O
     both = np.hstack([attack, baseline])
     value, samples = drawn.statistic(lambda weights: weights @ both / weights.sum(axis=1, keepdims=True))
     scores = {}
-    for at, name in enumerate(similarity.NAMES):
+    for at, name in enumerate(measures.NAMES):
         pair = [estimate(value[column], samples[:, column]) for column in (at, at + 4)]
         scores[name] = compare(*(drawn.share(one) for one in pair) if name == "PR" else pair)
     tokens = estimate(value[5] - value[1], samples[:, 5] - samples[:, 1])
     for column in (0, 4):
         samples[:, column] = drawn.rare(float(value[column]), samples[:, column])
     improvement = estimate(
-        float(similarity.improvement_factor(value[:4], value[4:], epsilon)),
-        similarity.improvement_factor(samples[:, :4], samples[:, 4:], epsilon),
+        float(measures.improvement_factor(value[:4], value[4:], epsilon)),
+        measures.improvement_factor(samples[:, :4], samples[:, 4:], epsilon),
     )
     return OneShot(attack, baseline, scores, tokens, up_to_value(improvement))
 
@@ -185,7 +185,7 @@ def _pick(fields: Sequence[Attacked], guesses: Sequence[Sequence[Guess]], score:
 
 def _values(fields: Sequence[Attacked], guesses: Sequence[Guess]) -> Floats:
     pairs = zip(fields, guesses, strict=True)
-    return np.array([similarity.distances(field.truth, guess.tokens) for field, guess in pairs])
+    return np.array([measures.distances(field.truth, guess.tokens) for field, guess in pairs])
 
 
 def compare(attack: Estimate, baseline: Estimate) -> Compared:

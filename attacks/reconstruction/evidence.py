@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pfl_audit.attacks.reconstruction.attack import MembershipMetric
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.outcomes import CheckpointOutcome
+from pfl_audit.attacks.reconstruction.specs import MembershipMetric
 from pfl_audit.core.drawing import CAPTION, drawn_page, framed
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.redaction import Redactor

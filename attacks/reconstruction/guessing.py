@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from pfl_audit import __version__
-from pfl_audit.attacks.guesses.rank import Rank
+from pfl_audit.attacks.guesses.field import Rank
 from pfl_audit.attacks.reconstruction.calls import Held
 from pfl_audit.attacks.reconstruction.plan import Truth
 from pfl_audit.attacks.reconstruction.proposals import Candidates, Kind, Proposer
@@ -31,7 +31,7 @@ from pfl_audit.attacks.reconstruction.search import chunks, held_by
 from pfl_audit.core.store import Records
 from pfl_audit.files import sha256_json
 from pfl_audit.metrics.arrays import Floats, Integers
-from pfl_audit.models.calls import Call, Calls, InTurn, taken
+from pfl_audit.models.calls import Calls, InTurn, taken
 from pfl_audit.models.form_protocol import Attempt, Blank
 from pfl_audit.progress import Progress, Task
 
@@ -76,7 +76,9 @@ def rank_truths(
     with progress.task(name, len(fields), len(fields) - len(pending)) as task:
         some = list(chunks([(key, blank) for key, (blank, _) in pending.items()]))
         units = list(map(len, some))
-        works = [_ranking([pending[key] for key, _ in chunk], proposer.kind, guesses, expansions) for chunk in some]
+        works = [
+            partial(_rank_by, [pending[key] for key, _ in chunk], proposer.kind, guesses, expansions) for chunk in some
+        ]
         for at, ranks in taken(calls or InTurn({proposer.kind: proposer}), works, _are_ranks, task, units):
             for (key, _), rank in zip(some[at], ranks, strict=True):
                 known[key] = rank
@@ -86,12 +88,6 @@ def rank_truths(
         count, spent = sum(known[key].expanded for key in pending), time.monotonic() - begun
         progress.say(f"{name}: {count:,} expansions of {len(pending)} fields, {count / max(spent, 1e-9):,.0f} a second")
     return [known[key] for key in keys]
-
-
-def _ranking(
-    fields: Sequence[tuple[Blank, Truth]], kind: Kind, guesses: int, expansions: int
-) -> Call[Held, list[Rank]]:
-    return partial(_rank_by, fields, kind, guesses, expansions)
 
 
 def _rank_by(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pfl_audit.attacks.reconstruction.attack import Mean
+from pfl_audit.attacks.reconstruction.specs import Mean
 from pfl_audit.metrics.arrays import Floats, Integers
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
 from pfl_audit.attacks.reconstruction.calls import FormCalls
-from pfl_audit.attacks.reconstruction.context import FormContext
-from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC, FormInputs
+from pfl_audit.attacks.reconstruction.context import FormContext, FormParts
+from pfl_audit.attacks.reconstruction.inputs import FORMS, PUBLIC, FormInputs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.problems import count_problems, list_problems
 from pfl_audit.core.redaction import Redactor
@@ -21,7 +21,7 @@ from pfl_audit.core.training_record import FILE_NAME, read_training
 from pfl_audit.documents.check import check_pages, unusable
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Document
-from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus
+from pfl_audit.documents.forms.form import PARTS, FormCorpus
 from pfl_audit.documents.forms.partition import FormPartition, partition_forms
 from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
@@ -39,39 +39,18 @@ OTHER_FORMS = "training.json names other forms than the private part"
 _EPOCH = re.compile(r"epoch-([0-9]{1,9})")
 
 
-@dataclass(frozen=True)
-class OpenedForms:
+@dataclass(frozen=True, kw_only=True)
+class OpenedForms(FormParts):
     """A model that reads the tokens of forms, and the forms.
 
     Attributes:
         public: Masked language model of public forms, or None.
-        parts: Private, public and validation forms.
-        epochs: Epoch of the target's training to a function that opens its checkpoint.
-        quick: The target in a coarser precision, or None.
-        public_target: A model of the target's task that was trained on public forms alone, or None.
-        training: Training records of the public model and of the target.
-        elsewhere: As of FormContext.
-        states: Folder of what long searches keep.
-        device: torch's name of the device.
-        calls: As of FormContext.
         unseen: Forms that were left out, because a bimodal model cannot look at their page.
         notes: Further facts about the target, a sentence each.
     """
 
     inputs: FormInputs
-    target: FormModel
     public: FormModel | None
-    corpus: FormCorpus
-    parts: FormPartition
-    records: Records
-    epochs: Mapping[int, Callable[[], FormModel]]
-    quick: FormModel | None = None
-    public_target: FormModel | None = None
-    training: tuple[Mapping[str, object], Mapping[str, object]] = ({}, {})
-    elsewhere: bool = False
-    states: Path | None = None
-    device: str = "cpu"
-    calls: FormCalls | None = None
     unseen: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -83,22 +62,8 @@ class OpenedForms:
         """Context for the attacks; without a public model no attack can run."""
         if self.public is None:
             return common
-        return FormContext(
-            target=self.target,
-            public=self.public,
-            corpus=self.corpus,
-            parts=self.parts,
-            records=self.records,
-            epochs=self.epochs,
-            quick=self.quick,
-            public_target=self.public_target,
-            training=self.training,
-            elsewhere=self.elsewhere,
-            states=self.states,
-            device=self.device,
-            calls=self.calls,
-            **vars(common),
-        )
+        parts = {field.name: getattr(self, field.name) for field in fields(FormParts)}
+        return FormContext(**vars(common), **parts, public=self.public)
 
     def models(self) -> AuditedModels:
         """Facts of the model under audit, and of the public one."""
@@ -170,19 +135,24 @@ def open_subject(inputs: FormInputs, job: AuditJob) -> OpenedForms:
     public_target = opened(inputs.public_target, label_map=label_map) if inputs.public_target else None
     _refuse_strangers(target, public, epochs)
     if public_target is not None:
-        _refuse_reference(public_target, target, inputs.public_target or "", parts.private)
-    elsewhere = _trained_elsewhere(model, parts.private)
+        _refuse_reference(public_target, target, inputs.public_target or "")
+    private, own = FormCorpus(parts.private).digest, _trained_on(model)
+    elsewhere = bool(own) and own[0] != private  # the target says so itself: then nothing need be found
     notes: tuple[str, ...] = (OTHER_FORMS,) if elsewhere else ()
     if elsewhere:
         progress.say(f"{model}: {OTHER_FORMS}; check --forms and --split-seed, unless that is meant")
     if silent := _of_one_training(model, epochs):
         notes = (*notes, f"whether checkpoints of epochs are of its training is not recorded: {', '.join(silent)}")
         progress.say(notes[-1])
-    if inputs.public and FormCorpus(parts.private).digest in _trained_on(Path(inputs.public)):
-        raise UsageError(
-            f"{Path(inputs.public)} was trained on the private forms, so it is no public knowledge",
-            "Give --public a model that was trained on the public part",
-        )
+    for flag, name, role in (
+        ("--public", inputs.public, "public knowledge"),
+        ("--public-target", inputs.public_target, "reference"),
+    ):
+        if name and private in _trained_on(Path(name)):
+            raise UsageError(
+                f"{Path(name)} was trained on the private forms, so it is no {role}",
+                f"Give {flag} a model that was trained on the public part",
+            )
     looked_at = [(target, noise is None), (public, True)]
     if any(seeing and one is not None and one.sees_page for one, seeing in looked_at):
         parts, unseen = _with_pages(parts, progress)
@@ -226,12 +196,12 @@ def _calls(
     if public is None or job.pool is None:
         return None
     opened = partial(FormOpening, device=usable_device(job.device), batch_tokens=job.batch_tokens)
-    own = partial(opened, job.checkpoint("forms"), visual_noise=noise, label_map=tuple(label_map.items()))
+    labels = tuple(label_map.items())
+    own = partial(opened, job.checkpoint("forms"), visual_noise=noise, label_map=labels)
     found = [opened(str(inputs.public), fingerprint=public.fingerprint), own(fingerprint=target.fingerprint)]
     if quick is not None:
         found.append(own(fingerprint=quick.fingerprint, precision=job.precision))
     if reference is not None:
-        labels = tuple(label_map.items())
         found.append(opened(str(inputs.public_target), fingerprint=reference.fingerprint, label_map=labels))
     return FormCalls(job.pool, {one.fingerprint: one for one in found})
 
@@ -321,8 +291,8 @@ def _of_one_training(target: Path, epochs: Mapping[int, Path]) -> list[str]:
     return silent
 
 
-def _refuse_reference(reference: FormModel, target: FormModel, name: str, private: tuple[Form, ...]) -> None:
-    """A reference does what the target does, reads the same tokens, and has not seen the private forms.
+def _refuse_reference(reference: FormModel, target: FormModel, name: str) -> None:
+    """A reference does what the target does, and reads the same tokens.
 
     Raises:
         UsageError: It is no reference.
@@ -332,17 +302,6 @@ def _refuse_reference(reference: FormModel, target: FormModel, name: str, privat
             f"{Path(name)} ({reference.task}) has another task or vocabulary than the target ({target.task})",
             "Train it like the target, on the public part: train --part public --from PUBLIC",
         )
-    if FormCorpus(private).digest in _trained_on(Path(name)):
-        raise UsageError(
-            f"{Path(name)} was trained on the private forms, so it is no reference",
-            "Give --public-target a model that was trained on the public part",
-        )
-
-
-def _trained_elsewhere(model: Path, private: tuple[Form, ...]) -> bool:
-    """Whether the target says itself that it was trained on other forms: then nothing need be found."""
-    digests = _trained_on(model)
-    return bool(digests) and digests[0] != FormCorpus(private).digest
 
 
 def _trained_on(folder: Path) -> list[str]:

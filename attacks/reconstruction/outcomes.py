@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pfl_audit.attacks.reconstruction.attack import MembershipMetric
 from pfl_audit.attacks.reconstruction.plan import Chosen
 from pfl_audit.attacks.reconstruction.search import Reconstruction
+from pfl_audit.attacks.reconstruction.specs import MembershipMetric
 from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.metrics.intervals import Estimate
 
@@ -56,7 +56,7 @@ class Pick:
         attempts: int64 (n,), number of the attempt that was kept.
         scores: float64 (n,), membership score of that attempt.
         order: int64 (n,), places of the fields, the most plausible first.
-        values: float64 (n, 4), ``similarity.NAMES`` of what was kept.
+        values: float64 (n, 4), ``measures.NAMES`` of what was kept.
         shares: float64 (n,), i / n.
         acc_at: float64 (n,), AccAt of each share.
         ham_at: float64 (n,), HamAt of each share.
@@ -94,9 +94,9 @@ class OneShot:
     """The one-shot variant: the first attempt at every field.
 
     Attributes:
-        attack: float64 (n, 4), ``similarity.NAMES`` by field.
+        attack: float64 (n, 4), ``measures.NAMES`` by field.
         baseline: The same of the baseline.
-        scores: Means over the fields, by ``similarity.NAMES``.
+        scores: Means over the fields, by ``measures.NAMES``.
         tokens: Share of right tokens of the attack minus that of the baseline, in the same resamples.
         improvement: IpF (equation 6).
     """
@@ -147,7 +147,6 @@ class CheckpointOutcome:
 
     Attributes:
         chosen: Fields of the forms that it was trained on.
-        lost: Form and field id of those that it cannot read whole.
         fields: The same with what was put there.
         private: Scores on them.
         new: Scores on fields of forms that it has never seen, or None.
@@ -155,7 +154,6 @@ class CheckpointOutcome:
     """
 
     chosen: Chosen
-    lost: tuple[tuple[str, str], ...]
     fields: tuple[Attacked, ...]
     private: Evaluation
     new: Evaluation | None

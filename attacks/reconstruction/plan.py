@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.core.redaction import visible
 from pfl_audit.documents.forms.form import Form
 from pfl_audit.errors import UsageError
@@ -28,35 +28,24 @@ class Chosen:
         too_short: Form and field id of those with fewer tokens than the shortest.
         too_long: The same of those with more than the longest.
         not_drawn: How many others were left out because fields enough are attacked.
+        not_read: Form and field id of those that the model cannot read whole, which are none of its blanks.
     """
 
     fields: tuple[tuple[Blank, Truth], ...]
     too_short: tuple[tuple[str, str], ...]
     too_long: tuple[tuple[str, str], ...]
     not_drawn: int
-
-
-@dataclass(frozen=True)
-class Passes:
-    """Forward passes of attack and baseline together.
-
-    The least is taken where all attempts at a field agree, the most where they part at its first token.
-    """
-
-    public_least: int
-    public_most: int
-    target_least: int
-    target_most: int
+    not_read: tuple[tuple[str, str], ...] = ()
 
 
 def fields_of(
     forms: Sequence[Form], model: FormModel, settings: ReconstructionSettings, labels: Sequence[str], seed: int
-) -> tuple[Chosen, tuple[tuple[str, str], ...]]:
-    """The fields to attack; and those that the model cannot read whole, which are none of its blanks."""
+) -> Chosen:
+    """The fields of some forms to attack."""
     pairs = [pair for form in forms for pair in model.blanks(form) if pair[0].span.field.label in labels]
     read = {_name(blank) for blank, _ in pairs}
     named = [(form.id, field.id) for form in forms for field in form.fields if field.label in labels]
-    return choose(pairs, settings, seed), tuple(name for name in named if name not in read)
+    return replace(choose(pairs, settings, seed), not_read=tuple(name for name in named if name not in read))
 
 
 def attacked_labels(wanted: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
@@ -85,16 +74,22 @@ def choose(fields: Sequence[tuple[Blank, Truth]], settings: ReconstructionSettin
     return Chosen(tuple(fit[place] for place in sorted(drawn)), short, long, len(fit) - len(drawn))
 
 
-def count_passes(blanks: Sequence[Blank], settings: ReconstructionSettings, *, mlm: bool) -> Passes:
-    """Forward passes that the fields take, if none is known from an earlier run.
+def count_passes(
+    blanks: Sequence[Blank], settings: ReconstructionSettings, *, mlm: bool
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Forward passes of attack and baseline together that the fields take, if none is known from an earlier run.
 
     Args:
         mlm: Whether the target is a masked language model, which is asked once a step instead of once a candidate.
+
+    Returns:
+        Least and most passes of the target, then of the public model. The least is taken where all attempts at a field
+        agree, the most where they part at its first token.
     """
     least = sum(blank.length for blank in blanks)
     most = sum(1 + (blank.length - 1) * settings.attempts for blank in blanks)
     width = 1 if mlm else settings.candidates
-    return Passes(2 * least, 2 * most, width * least, width * most)
+    return (width * least, width * most), (2 * least, 2 * most)
 
 
 def _name(blank: Blank) -> tuple[str, str]:

@@ -10,15 +10,19 @@ import numpy as np
 
 from pfl_audit.attacks.guesses.present import share
 from pfl_audit.attacks.guesses.putting_back import FEWEST_UNITS
-from pfl_audit.attacks.reconstruction import similarity
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
+from pfl_audit.attacks.reconstruction import measures
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evidence import place_of, show_reconstructions
-from pfl_audit.attacks.reconstruction.finding import ELSEWHERE, finding_of
-from pfl_audit.attacks.reconstruction.memory import memory_level, smallest_difference
+from pfl_audit.attacks.reconstruction.finding import (
+    ELSEWHERE,
+    finding_of,
+    learnt_little,
+    memory_level,
+    smallest_difference,
+)
 from pfl_audit.attacks.reconstruction.outcomes import SHARES, CheckpointOutcome, Compared, Evaluation, MultiShot
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.units import Units
-from pfl_audit.attacks.reconstruction.worth import learnt_little
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.frequencies import hundredths, out_of
@@ -84,7 +88,7 @@ class Presenter:
         metrics = [self._metric(TOKENS, shot.tokens, outcome, fields, 0.0) for fields, shot in found.items()]
         for fields, shot in found.items():
             metrics.append(self._metric(PERFECT, shot.scores["PR"].difference, outcome, fields, 0.0))
-            for name in similarity.NAMES:
+            for name in measures.NAMES:
                 metrics += self._both(_READ[name], shot.scores[name], outcome, fields)
             factor = self._metric(IMPROVEMENT, shot.improvement, outcome, fields, 1.0)
             metrics.append(factor.model_copy(update={"note": f"epsilon {self._settings.epsilon:g}"}))
@@ -308,13 +312,13 @@ class Presenter:
             for reason, some in (
                 ("too short", chosen.too_short),
                 ("too long", chosen.too_long),
-                ("not read whole", outcome.lost),
+                ("not read whole", chosen.not_read),
             )
             for form, field in some
         )
         rows: list[list[Cell]] = [[*row] for row in found]
         note = f"Attacked are fields of {self._settings.shortest} to {self._settings.longest} tokens."
-        if outcome.lost:
+        if chosen.not_read:
             note += " Not read whole: a token is unknown to the model, none is left, or the field exceeds its window."
         if chosen.not_drawn:
             note += f" {chosen.not_drawn} more were not drawn."

@@ -82,7 +82,6 @@ def _finding(say: Presenter, words: Words, outcome: Outcome) -> Finding:
         f"Of {private.fields} secrets of {private.units} {say.units.name} (values that occur in one form and nowhere "
         f"else), {numbers_of(words, outcome.secrets)}"
     )
-    few = min(some.units for some in (private, found.new) if some is not None)
     end = (
         ELSEWHERE
         if elsewhere
@@ -93,7 +92,7 @@ def _finding(say: Presenter, words: Words, outcome: Outcome) -> Finding:
             why=why_weak(words, found, outcome),
             unit="unit",
             units=say.units.name,
-            too_few=say.too_few(few),
+            too_few=say.too_few(found.units),
         )
     )
     end += say.apart() if level in ("leak", "weak") else say.learnt_little() if level == "none" else ""

@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.likelihoods import (
     log_mean,
     log_softmax,
@@ -21,6 +20,7 @@ from pfl_audit.attacks.reconstruction.likelihoods import (
     temperature_at,
     top,
 )
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.family import Capability
@@ -135,12 +135,8 @@ def baseline_proposer(public: FormModel, settings: ReconstructionSettings) -> Pr
     return Proposer("baseline", "baseline", identity, propose, propose)
 
 
-def remembering(proposer: Proposer, entries: int = _REMEMBERED) -> Proposer:
-    """The same procedure, which keeps its latest proposals, so that a search reuses those of the attempts.
-
-    Args:
-        entries: Proposals that are kept at most.
-    """
+def remembering(proposer: Proposer) -> Proposer:
+    """The same procedure, which keeps its latest proposals, so that a search reuses those of the attempts."""
     known: OrderedDict[tuple[str, str, tuple[int, ...]], Proposal] = OrderedDict()
 
     def key(attempt: Attempt) -> tuple[str, str, tuple[int, ...]]:
@@ -149,7 +145,7 @@ def remembering(proposer: Proposer, entries: int = _REMEMBERED) -> Proposer:
     def propose(attempts: Sequence[Attempt], step: int) -> list[Proposal]:
         found = proposer.propose(attempts, step)
         known.update(zip(map(key, attempts), found, strict=True))
-        while len(known) > entries:
+        while len(known) > _REMEMBERED:
             known.popitem(last=False)
         return found
 
@@ -188,7 +184,7 @@ def _by_losses(
     ends = np.cumsum([len(proposal.tokens) for proposal in guessed])[:-1]
     proposals = []
     for proposal, some in zip(guessed, np.split(losses, ends), strict=True):
-        log_target = _mixed(some, proposal.log_public, settings)
+        log_target = mix_likelihoods(some, proposal.log_public, settings)
         proposals.append(Proposal(proposal.tokens, log_target, proposal.log_public))
     return proposals
 
@@ -197,22 +193,22 @@ def _by_estimates(
     public: FormModel, target: FormModel, settings: ReconstructionSettings, attempts: Sequence[Attempt], step: int
 ) -> list[Proposal]:
     """Candidates by steps 3 to 5 over the whole vocabulary, with estimates of the losses instead of losses."""
-    temperature = _temperature(settings, step)
+    temperature = softmax_temperature(settings, step)
     proposals = []
     estimates = target.estimated_losses(attempts)
     if estimates.shape != (len(attempts), len(target.vocabulary)) or np.isnan(estimates).any():
         raise _not_numbers(target, "estimated losses")
     for logits, losses in zip(_logits(public, attempts), estimates, strict=True):
         open_ = np.flatnonzero(np.isfinite(logits) & np.isfinite(losses))
-        mixed = _mixed(losses[open_].astype(np.float64), log_softmax(logits[open_], temperature), settings)
+        mixed = mix_likelihoods(losses[open_].astype(np.float64), log_softmax(logits[open_], temperature), settings)
         tokens = open_[top(mixed, settings.candidates)]
         among = log_softmax(logits[tokens], temperature)
         proposals.append(Proposal(tokens, among, among))
     return proposals
 
 
-def _mixed(losses: Floats, log_public: Floats, settings: ReconstructionSettings) -> Floats:
-    """Steps 4 and 5."""
+def mix_likelihoods(losses: Floats, log_public: Floats, settings: ReconstructionSettings) -> Floats:
+    """The target's losses and the public model's likelihoods, mixed in logarithms (steps 4 and 5), float64 (n,)."""
     log_loss = log_softmax(loss_scores(losses), settings.target_temperature)
     return log_mean(log_loss, log_public, settings.weight, settings.mean)
 
@@ -225,7 +221,7 @@ def _by_logits(
     PUB-MLM's likelihood, which ranking alone needs, is taken over its whole vocabulary at the same temperature:
     over its own candidates a token could be missing, over the target's it would look likelier than it is.
     """
-    temperature = _temperature(settings, step)
+    temperature = softmax_temperature(settings, step)
     proposals = []
     weighed = _own(target, settings, attempts, step)
     for candidates, others in zip(weighed, _logits(public, attempts), strict=True):
@@ -241,7 +237,7 @@ def _own(
     found = []
     for logits in _logits(model, attempts):
         tokens = top(logits, settings.candidates)
-        found.append(Candidates(tokens, log_softmax(logits[tokens], _temperature(settings, step))))
+        found.append(Candidates(tokens, log_softmax(logits[tokens], softmax_temperature(settings, step))))
     return found
 
 
@@ -253,7 +249,8 @@ def _logits(model: FormModel, attempts: Sequence[Attempt]) -> NDArray[np.float32
     return logits
 
 
-def _temperature(settings: ReconstructionSettings, step: int) -> float:
+def softmax_temperature(settings: ReconstructionSettings, step: int) -> float:
+    """Temperature of a model's own logits at a step (step 3)."""
     return temperature_at(step, settings.public_temperature, settings.decay_start, settings.decay_steps)
 
 

@@ -46,7 +46,7 @@ def with_ratios(
     chunks = [slice(start, start + _FIELDS_AT_ONCE) for start in starts]
     tokens = [[dict.fromkeys(guess.tokens for guess in one.attack) for one in found[chunk]] for chunk in chunks]
     works = [
-        partial(_ratios_by, [(blank, one) for blank, some in zip(blanks[chunk], of, strict=True) for one in some])
+        partial(_ratios, [(blank, one) for blank, some in zip(blanks[chunk], of, strict=True) for one in some])
         for chunk, of in zip(chunks, tokens, strict=True)
     ]
     done: dict[int, list[Reconstruction]] = {}
@@ -66,11 +66,8 @@ def _are_numbers(found: object) -> bool:
     return isinstance(found, list) and all(isinstance(one, float) for one in found)
 
 
-def _ratios_by(fillings: Sequence[tuple[Blank, tuple[int, ...]]], pair: Pair, task: Task) -> list[float]:
-    return _ratios(fillings, *pair)
-
-
-def _ratios(fillings: Sequence[tuple[Blank, tuple[int, ...]]], target: FormModel, reference: FormModel) -> list[float]:
+def _ratios(fillings: Sequence[tuple[Blank, tuple[int, ...]]], pair: Pair, task: Task) -> list[float]:
+    target, reference = pair
     first = len if target.task == "mlm" else lambda _: 1
     attempts = [
         Attempt(blank, tokens[:count]) for blank, tokens in fillings for count in range(first(tokens), len(tokens) + 1)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pfl_audit.attacks.guesses.putting_back import Guessed, Outcome, outcome_of
-from pfl_audit.attacks.guesses.secrets import Occurrences
+from pfl_audit.attacks.guesses.field import Guessed, Occurrences
+from pfl_audit.attacks.guesses.putting_back import Outcome, outcome_of
 from pfl_audit.attacks.reconstruction import present, present_guesses
-from pfl_audit.attacks.reconstruction.attack import GUESSES, MULTI_SHOT, ONE_SHOT, ReconstructionSettings
 from pfl_audit.attacks.reconstruction.calls import Held
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.evaluation import METRICS, WITH_REFERENCE, evaluate
@@ -20,8 +19,8 @@ from pfl_audit.attacks.reconstruction.proposals import Proposer, proposers
 from pfl_audit.attacks.reconstruction.ratios import with_ratios
 from pfl_audit.attacks.reconstruction.search import Reconstruction, reconstruct
 from pfl_audit.attacks.reconstruction.secrets import Texts
-from pfl_audit.attacks.reconstruction.unit_permutation import permute_units
-from pfl_audit.attacks.reconstruction.units import units_of
+from pfl_audit.attacks.reconstruction.specs import GUESSES, MULTI_SHOT, ONE_SHOT, ReconstructionSettings
+from pfl_audit.attacks.reconstruction.units import permute_units, units_of
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Table
 from pfl_audit.errors import UsageError
@@ -44,13 +43,13 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
         raise UsageError(f"nothing to rank by the {settings.ranking}", "Give --public-target, or another --ranking")
     wanted = [spec for spec in (GUESSES, ONE_SHOT, MULTI_SHOT) if spec.id in context.checks]
     labels = attacked_labels(settings.labels, context.corpus.labels)
-    chosen, lost = fields_of(context.parts.private, context.target, settings, labels, context.seed)
+    chosen = fields_of(context.parts.private, context.target, settings, labels, context.seed)
     if not chosen.fields:
         names = " or ".join(visible(label, 60) for label in labels[:LISTED])
         reason = (
             f"no field of the private forms labelled {names or 'at all'} "
             f"has {settings.shortest} to {settings.longest} tokens ({len(chosen.too_short)} are shorter, "
-            f"{len(chosen.too_long)} longer, {len(lost)} not read whole by the model)"
+            f"{len(chosen.too_long)} longer, {len(chosen.not_read)} not read whole by the model)"
         )
         return [spec.not_run("skipped", reason) for spec in wanted]
     tuned: list[Table] = []
@@ -61,18 +60,18 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
         tuned = [table]
     new = None
     if settings.control:
-        new, _ = fields_of(context.parts.validation, context.target, settings, labels, context.seed)
+        new = fields_of(context.parts.validation, context.target, settings, labels, context.seed)
     attempted = [spec for spec in wanted if spec is not GUESSES]
     if attempted:
         _tell(context, settings, chosen, new)
     target, precision = _quickest(context, settings, chosen)
-    attack = _Attack(context, settings, target, chosen, lost, new)
+    attack = _Attack(context, settings, target, chosen, new)
     say = present.Presenter(context, settings, attack.units, precision)
     checks: list[Check] = []
     if attempted:
         outcome = attack.attempts("private forms")
         epochs = {
-            epoch: _Attack(context, settings, open_epoch(), chosen, lost, None).attempts(f"epoch {epoch}")
+            epoch: _Attack(context, settings, open_epoch(), chosen, None).attempts(f"epoch {epoch}")
             for epoch, open_epoch in context.epochs.items()
         }
         checks = [
@@ -81,22 +80,18 @@ def run_checks(context: FormContext, settings: ReconstructionSettings) -> list[C
         ]
     if GUESSES in wanted:  # last, since the search reuses what the attempts have asked
         checks.insert(0, present_guesses.guesses(GUESSES, say, attack.guesses(), chosen.fields))
-    return [*(_with_tables(check, tuned) for check in checks[:1]), *checks[1:]]
-
-
-def _with_tables(check: Check, tables: Sequence[Table]) -> Check:
-    return check.model_copy(update={"tables": [*check.tables, *tables]})
+    return [check.model_copy(update={"tables": [*check.tables, *tuned]}) for check in checks[:1]] + checks[1:]
 
 
 def _tell(context: FormContext, settings: ReconstructionSettings, chosen: Chosen, new: Chosen | None) -> None:
     """How much work it will be; how long, the progress shows after the first fields."""
     rounds = 1 + len(context.epochs)
     fields = [blank for blank, _ in chosen.fields * rounds + (new.fields if new is not None else ())]
-    passes = count_passes(fields, settings, mlm=context.target.task == "mlm")
+    target, public = count_passes(fields, settings, mlm=context.target.task == "mlm")
     over = f" (over {rounds} checkpoints)" if rounds > 1 else ""
     context.progress.say(
-        f"{len(fields)} fields{over}: {passes.target_least:,} to {passes.target_most:,} forward passes of the target, "
-        f"{passes.public_least:,} to {passes.public_most:,} of the public model"
+        f"{len(fields)} fields{over}: {target[0]:,} to {target[1]:,} forward passes of the target, "
+        f"{public[0]:,} to {public[1]:,} of the public model"
     )
 
 
@@ -126,7 +121,6 @@ class _Attack:
     """The attack on one checkpoint.
 
     Args:
-        lost: Form and field id of private fields that the model cannot read whole.
         new: Fields of forms that it has never seen, or None.
     """
 
@@ -136,15 +130,15 @@ class _Attack:
         settings: ReconstructionSettings,
         target: FormModel,
         chosen: Chosen,
-        lost: tuple[tuple[str, str], ...],
         new: Chosen | None,
     ) -> None:
         self._context, self._settings, self._target = context, settings, target
-        self._chosen, self._lost = chosen, lost
+        self._chosen = chosen
         self._new = new.fields if new is not None else ()
         self._by = proposers(context.public, target, settings)
-        self._calls = _calls(context, settings, target)
-        self.units = units_of(context.parts.private, context.parts.validation if settings.control else ())
+        self._calls = context.calls.of(context.public, target, settings) if context.calls is not None else None
+        self._validation = context.parts.validation if settings.control else ()
+        self.units = units_of(context.parts.private, self._validation)
 
     def attempts(self, label: str) -> CheckpointOutcome:
         """One attempt at every field and several, and their evaluation."""
@@ -153,7 +147,7 @@ class _Attack:
         metrics = METRICS if context.public_target is None else WITH_REFERENCE
         private = evaluate(fields, settings.epsilon, context.rng("reconstruction", "private"), metrics=metrics)
         if not self._new:
-            return CheckpointOutcome(self._chosen, self._lost, fields, private, None, None)
+            return CheckpointOutcome(self._chosen, fields, private, None, None)
         controls = self._attempted(self._new, "new forms")
         control = evaluate(controls, settings.epsilon, context.rng("reconstruction", "new"), metrics=metrics)
         permutation = permute_units(
@@ -164,12 +158,12 @@ class _Attack:
             context.rng("reconstruction", "exchange"),
             alpha=context.budget.weak,
         )
-        return CheckpointOutcome(self._chosen, self._lost, fields, private, control, permutation)
+        return CheckpointOutcome(self._chosen, fields, private, control, permutation)
 
     def guesses(self) -> Outcome:
         """Places of the truths among the likeliest fillings, of secrets and of all fields."""
         parts = self._context.parts
-        texts = Texts([*parts.private, *(parts.validation if self._settings.control else ())], parts.public)
+        texts = Texts([*parts.private, *self._validation], parts.public)
         found = [
             tuple(texts.occurrences(blank.window.form, blank.span.field) for blank, _ in fields)
             for fields in (self._chosen.fields, self._new)
@@ -237,8 +231,3 @@ def _fill(
         label=label,
         calls=calls,
     )
-
-
-def _calls(context: FormContext, settings: ReconstructionSettings, target: FormModel) -> Calls[Held] | None:
-    """Other processes that hold the procedures against a target; None for this one alone."""
-    return context.calls.of(context.public, target, settings) if context.calls is not None else None

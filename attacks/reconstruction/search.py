@@ -16,13 +16,13 @@ import numpy as np
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from pfl_audit import __version__
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.calls import Held
 from pfl_audit.attacks.reconstruction.likelihoods import draw
 from pfl_audit.attacks.reconstruction.proposals import Kind, Proposer
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.core.store import Records
 from pfl_audit.files import sha256_json
-from pfl_audit.models.calls import Call, Calls, InTurn, taken
+from pfl_audit.models.calls import Calls, InTurn, taken
 from pfl_audit.models.form_protocol import Attempt, Blank
 from pfl_audit.progress import Progress, Task
 
@@ -118,12 +118,11 @@ def _fill(
 ) -> list[tuple[Guess, ...]]:
     """Every blank filled in ``settings.attempts`` times by one procedure, from memory where it was before."""
     keys = [_key(blank, proposer, settings, seed) for blank in blanks]
-    known: dict[str, tuple[Guess, ...]] = {}
-    if keep is not None:
-        for key, blank in zip(keys, blanks, strict=True):
-            found = _guesses(keep.get(key), blank.length, settings.attempts)
-            if found is not None:
-                known[key] = found
+    known = {
+        key: found
+        for key, blank in zip(keys, blanks, strict=True)
+        if keep is not None and (found := _guesses(keep.get(key), blank.length, settings.attempts)) is not None
+    }
     pending = {key: blank for key, blank in zip(keys, blanks, strict=True) if key not in known}
     total = sum(blank.length for blank in blanks)
     left = sum(blank.length for blank in pending.values())
@@ -132,7 +131,7 @@ def _fill(
     with progress.task(name, total, total - left) as task:
         some = list(chunks(list(pending.items())))
         units = [sum(blank.length for _, blank in chunk) for chunk in some]
-        works = [_walking(tuple(blank for _, blank in chunk), proposer.kind, settings, seed) for chunk in some]
+        works = [partial(_walk, [blank for _, blank in chunk], proposer.kind, settings, seed) for chunk in some]
         for at, walked in taken(calls or InTurn({proposer.kind: proposer}), works, _are_guesses, task, units):
             for (key, _), guesses in zip(some[at], walked, strict=True):
                 known[key] = guesses
@@ -147,18 +146,6 @@ def _fill(
     return [known[key] for key in keys]
 
 
-def _walking(
-    blanks: Sequence[Blank], kind: Kind, settings: ReconstructionSettings, seed: int
-) -> Call[Held, list[tuple[Guess, ...]]]:
-    return partial(_walk_by, blanks, kind, settings, seed)
-
-
-def _walk_by(
-    blanks: Sequence[Blank], kind: Kind, settings: ReconstructionSettings, seed: int, by: Held, task: Task
-) -> list[tuple[Guess, ...]]:
-    return _walk(blanks, by[kind], settings, seed, task)
-
-
 def _are_guesses(found: object) -> bool:
     return isinstance(found, list) and all(
         isinstance(guesses, tuple) and all(isinstance(guess, Guess) for guess in guesses) for guesses in found
@@ -166,18 +153,18 @@ def _are_guesses(found: object) -> bool:
 
 
 def _walk(
-    blanks: Sequence[Blank], proposer: Proposer, settings: ReconstructionSettings, seed: int, task: Task
+    blanks: Sequence[Blank], kind: Kind, settings: ReconstructionSettings, seed: int, by: Held, task: Task
 ) -> list[tuple[Guess, ...]]:
     """All attempts at some fields, in lock-step. Attempts that share a prefix share its distribution."""
     count = settings.attempts
-    chances = [[_rng(seed, blank, number, proposer.kind) for number in range(count)] for blank in blanks]
+    chances = [[_rng(seed, blank, number, kind) for number in range(count)] for blank in blanks]
     paths: list[list[list[tuple[int, float, float]]]] = [[[] for _ in range(count)] for _ in blanks]
     for step in range(max(blank.length for blank in blanks)):
         open_fields = [place for place, blank in enumerate(blanks) if blank.length > step]
         prefixes = {
             (place, tuple(token for token, _, _ in path)): None for place in open_fields for path in paths[place]
         }
-        proposals = proposer.propose([Attempt(blanks[place], prefix) for place, prefix in prefixes], step)
+        proposals = by[kind].propose([Attempt(blanks[place], prefix) for place, prefix in prefixes], step)
         by_prefix = dict(zip(prefixes, proposals, strict=True))
         for place in open_fields:
             for path, rng in zip(paths[place], chances[place], strict=True):

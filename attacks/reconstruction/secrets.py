@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pfl_audit.attacks.guesses.secrets import Occurrences, count_in
+from pfl_audit.attacks.guesses.field import Occurrences, count_in
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.documents.scrubbing.normalization import normalize_text
 from pfl_audit.documents.scrubbing.page_words import PageWords

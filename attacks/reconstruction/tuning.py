@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from pfl_audit import __version__
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.calls import Pair, PairOpening
 from pfl_audit.attacks.reconstruction.context import FormContext
-from pfl_audit.attacks.reconstruction.likelihoods import log_mean, log_softmax, loss_scores, temperature_at, top
+from pfl_audit.attacks.reconstruction.likelihoods import log_softmax, top
 from pfl_audit.attacks.reconstruction.plan import Truth, attacked_labels, fields_of
+from pfl_audit.attacks.reconstruction.proposals import mix_likelihoods, softmax_temperature
 from pfl_audit.attacks.reconstruction.search import held_by
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.results import Table
 from pfl_audit.documents.forms.form import FormCorpus
@@ -125,11 +126,9 @@ def likelihood(seen: Sequence[Seen], settings: ReconstructionSettings) -> float:
     """Mean log-likelihood of the true token under the attack's likelihoods (steps 3 to 5), natural."""
     total = 0.0
     for one in seen:
-        temperature = temperature_at(one.step, settings.public_temperature, settings.decay_start, settings.decay_steps)
-        log = log_softmax(one.logits, temperature)
+        log = log_softmax(one.logits, softmax_temperature(settings, one.step))
         if one.losses is not None:
-            by_loss = log_softmax(loss_scores(one.losses), settings.target_temperature)
-            log = log_mean(by_loss, log, settings.weight, settings.mean)
+            log = mix_likelihoods(one.losses, log, settings)
         total += max(float(log[one.truth]), -100.0)
     return total / len(seen)
 
@@ -224,15 +223,15 @@ def _shadow(
     calls: Calls[Pair] = InTurn((public, target))
     workers = context.calls.workers if context.calls is not None else None
     if workers is not None and workers.shares_files:  # the shadow models lie on this machine alone
-        of = (
-            FormOpening(names[0], context.device, public.fingerprint),
-            FormOpening(names[1], context.device, target.fingerprint),
+        first, second = (
+            FormOpening(name, context.device, model.fingerprint)
+            for name, model in zip(names, (public, target), strict=True)
         )
-        calls = workers.calls(PairOpening(*of))
+        calls = workers.calls(PairOpening(first, second))
     parts = partition_forms(corpus, seed=0)
     labels = attacked_labels(settings.labels, corpus.labels)
     few = settings.model_copy(update={"fields": FIELDS})
-    return (public, target), calls, fields_of(parts.private, target, few, labels, context.seed)[0].fields
+    return (public, target), calls, fields_of(parts.private, target, few, labels, context.seed).fields
 
 
 def _recipe(record: Mapping[str, object], who: str) -> FormTrainSettings:

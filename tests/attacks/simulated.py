@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.membership.references import lira_scores, rmia_scores
+from pfl_audit.attacks.membership.features import lira_scores, rmia_scores
 
 COLUMNS = ("acc", "nls", "loss", "conf", "delta_loss", "delta_conf", "nls_mem", "delta_nls_mem", "llr")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.membership.references import with_scores
+from pfl_audit.attacks.membership.features import with_scores
 from pfl_audit.attacks.membership.rows import ROWS
 
 MODELS = 4

@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_audit.attacks.docmia import calls
+from pfl_audit.attacks.docmia import optimise
 from pfl_audit.attacks.docmia import run as docmia
-from pfl_audit.attacks.docmia.attack import ATTACK, PROXY, WHOLE, DocmiaSettings
-from pfl_audit.attacks.docmia.optimise import COLUMNS, optimise_documents
-from pfl_audit.attacks.docmia.scores import ROWS, score
+from pfl_audit.attacks.docmia.attack import ATTACK
+from pfl_audit.attacks.docmia.optimise import COLUMNS, HeldOpening, optimise_documents, travel_on
+from pfl_audit.attacks.docmia.run import score
+from pfl_audit.attacks.docmia.specs import PARTS, PROXY, WHOLE, DocmiaSettings
 from pfl_audit.attacks.docmia.travel import last_matrices, travel
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
@@ -240,7 +241,7 @@ def test_noise_raises_no_alarm_more_often_than_the_budget_allows() -> None:
         rng = np.random.default_rng(seed)
         table = pd.DataFrame(rng.random((60, 4)), columns=list(COLUMNS))
         labels = rng.permutation(60) < 30
-        for row in ROWS:
+        for row in PARTS:
             found = score(row, table, seed)
             ranks = pd.Series(found.scores).rank().to_numpy()
             areas.append((ranks[labels].mean() - ranks[~labels].mean()) / 60 + 0.5)
@@ -273,17 +274,23 @@ def test_each_seed_and_start_has_a_proxy_of_its_own_that_its_owner_alone_can_rea
 ) -> None:
     """Audits without a folder of their own share the folder of states."""
     monkeypatch.setattr(docmia, "run_training", lambda *_: None)
-    folders = set()
+    folders, red = set(), corpus(2, 2)
     with ResponseStore(tmp_path / "store.sqlite") as store:
         for seed, start in ((0, "a"), (1, "a"), (0, "b"), (0, "a")):
             before = QueryEngine(FakeModel(name=start), store, Silent())
             context: Any = SimpleNamespace(
-                red=corpus(2, 2), target=QueryEngine(FakeModel(), store, Silent()), pretrained=before, seed=seed,
+                red=red, members=red.units, target=QueryEngine(FakeModel(), store, Silent()), pretrained=before,
                 weights={"pre-trained": tmp_path}, states=tmp_path / "states", device="cpu", progress=Silent(),
+                seed=seed,
             )  # fmt: skip
             folders.add(docmia._Run(context, DocmiaSettings())._proxy()[0].parent)
     assert len(folders) == 3
     assert all(folder.stat().st_mode & 0o077 == 0 for folder in folders)
+
+
+def place(store: ResponseStore) -> Any:
+    """What the optimisation takes of a context."""
+    return SimpleNamespace(device="cpu", records=Records(store), progress=Silent())
 
 
 def test_documents_whose_page_cannot_be_decoded_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,15 +308,15 @@ def test_documents_whose_page_cannot_be_decoded_are_left_out(tmp_path: Path, mon
         def loss(self, rows: range) -> torch.Tensor:
             return self.network(torch.ones(1, 2)).square().sum()
 
-    monkeypatch.setattr(calls, "open_trainable", lambda *_: Model())
+    monkeypatch.setattr(optimise, "open_trainable", lambda *_: Model())
     with ResponseStore(tmp_path / "store.sqlite") as store:
-        given = (corpus(3, 1), DocmiaSettings(), "cpu", Records(store), Silent(), "x")
+        given = (corpus(3, 1), DocmiaSettings(), place(store), "x")
         assert optimise_documents(tmp_path, "x", *given).index.tolist() == ["in000", "in002", "out000"]
 
 
 def test_lower_is_more_of_a_member_in_every_score() -> None:
     table = pd.DataFrame([[0.1, 1, 0.1, 0.09], [2.0, 8, 3.0, 1.0]], columns=list(COLUMNS)).astype(np.float64)
-    for row in ROWS:
+    for row in PARTS:
         found = score(row, table, 0)
         assert found.scores[0] > found.scores[1], row.id
         assert found.calls.tolist() == [True, False]
@@ -335,12 +342,12 @@ def test_documents_are_optimised_once_and_taken_from_the_store(
     tmp_path: Path, make_checkpoint: Callable[[int], Path], few: Corpus
 ) -> None:
     with ResponseStore(tmp_path / "store.sqlite") as store:
-        records = Records(store)
-        given = ("x", few, SETTINGS, "cpu", records, Silent(), "documents")
+        context = place(store)
+        given = ("x", few, SETTINGS, context, "documents")
         found = optimise_documents(Path(make_checkpoint(0)), *given)
         assert found.index.tolist() == list(few.units)
         assert (found["distance"] > 0).all()
-        assert records.put_count == 3
+        assert context.records.put_count == 3
         again = optimise_documents(tmp_path / "gone", *given)  # no model is opened for what is known
         pd.testing.assert_frame_equal(found, again)
 
@@ -352,13 +359,9 @@ def test_several_processes_find_what_one_does(
     found, processes = [], Processes(2)
     for number, workers in enumerate((None, processes)):
         with ResponseStore(tmp_path / f"{number}.sqlite") as store:
-            given = ("x", few, SETTINGS, "cpu", Records(store), Silent(), "documents", workers)
+            given = ("x", few, SETTINGS, place(store), "documents", workers)
             found.append(optimise_documents(Path(make_checkpoint(0)), *given))
     pd.testing.assert_frame_equal(*found, check_exact=True)
-    checkpoint = str(make_checkpoint(0))
+    opening = HeldOpening(str(make_checkpoint(0)), "cpu", 4, "of other files")
     with pytest.raises(AuditError, match="has changed since"):
-        list(
-            processes.calls(calls.HeldOpening(checkpoint, "cpu", 4, "of other files")).each(
-                [calls.travelling([], SETTINGS)]
-            )
-        )
+        list(processes.calls(opening).each([partial(travel_on, [], SETTINGS)]))

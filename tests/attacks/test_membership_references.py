@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from pfl_audit.attacks.membership.attack import MembershipAttack, MembershipSettings
-from pfl_audit.attacks.membership.features import aggregate, query_features
-from pfl_audit.attacks.membership.references import lira_scores, rmia_scores, with_scores
-from pfl_audit.attacks.questions import subject as inputs
+from pfl_audit.attacks.membership.attack import MembershipAttack
+from pfl_audit.attacks.membership.features import aggregate, lira_scores, query_features, rmia_scores, with_scores
+from pfl_audit.attacks.membership.specs import MembershipSettings
+from pfl_audit.attacks.questions import inputs
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.evidence import EvidenceBox

@@ -13,7 +13,7 @@ from pfl_audit.attacks.membership.features import LARGEST_LOSS, aggregate, memor
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
-from pfl_audit.attacks.questions.subject import PRETRAINED
+from pfl_audit.attacks.questions.inputs import PRETRAINED
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.guesses.secrets import Occurrences
-from pfl_audit.attacks.memorization.attack import ATTACK, GUESSES
+from pfl_audit.attacks.guesses.field import Occurrences
+from pfl_audit.attacks.memorization.attack import ATTACK
 from pfl_audit.attacks.memorization.guesses import place_of
 from pfl_audit.attacks.memorization.secrets import Texts
+from pfl_audit.attacks.memorization.specs import GUESSES
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.cli import main

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.exposure import draw_candidates, exposure, exposures
 from pfl_audit.attacks.memorization.measures import ACC, ANLS, EXPOSURE, RATIO, Memory, Result, memory
-from pfl_audit.attacks.memorization.tables import beside, pages_table
+from pfl_audit.attacks.memorization.scores import beside, pages_table
 from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.protocol import Response, Score

@@ -8,7 +8,7 @@ import pytest
 from pfl_audit.attacks.memorization.generalisation import STRATIFIED
 from pfl_audit.attacks.memorization.generalisation import _finding as generalisation_finding
 from pfl_audit.attacks.memorization.measures import ACC, EXPOSURE, RATIO, Memory, Result
-from pfl_audit.attacks.memorization.plain import access_of, plain_sentence, success
+from pfl_audit.attacks.memorization.plain import access_of, plain_sentence
 from pfl_audit.attacks.memorization.present import memory_finding, memory_metrics
 from pfl_audit.attacks.memorization.scores import GapEstimate
 from pfl_audit.documents.units import PROVIDER
@@ -50,8 +50,9 @@ def test_no_value_is_said_only_where_none_came_out(members: float, begins: str) 
 
 def test_without_answers_no_share_is_told() -> None:
     assert plain_sentence("email", memory("leak"), None, PROVIDER).startswith("An attacker")
-    assert success(None) == {}
-    assert success(answers(0.2, 0.1)) == {"success": 0.2, "false_alarms": 0.1}
+    for scores, rates in (({}, (None, None)), ({"ACC": answers(0.2, 0.1)}, (0.2, 0.1))):
+        finding = memory_finding("email", memory("leak"), scores, None)
+        assert (finding.success, finding.false_alarms) == rates
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.memorization import present_unprompted as present
-from pfl_audit.attacks.memorization.attack import ATTACK, UNPROMPTED
-from pfl_audit.attacks.memorization.decoys import form, hits
-from pfl_audit.attacks.memorization.disclosure import Disclosed, disclosed
+from pfl_audit.attacks.memorization import disclosure as present
+from pfl_audit.attacks.memorization.attack import ATTACK
+from pfl_audit.attacks.memorization.decoys import Disclosed, disclosed, form, hits
+from pfl_audit.attacks.memorization.specs import UNPROMPTED
 from pfl_audit.attacks.memorization.unprompted import (
     asked_keys,
     is_number,

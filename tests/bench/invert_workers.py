@@ -26,7 +26,7 @@ from pathlib import Path
 from pfl_audit.attacks.inversion.calls import on_each
 from pfl_audit.attacks.inversion.context import Case, GradientContext
 from pfl_audit.attacks.inversion.gradients import open_gradients
-from pfl_audit.attacks.inversion.subject import GradientInputs
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.redaction import Redactor

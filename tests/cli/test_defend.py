@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pfl_audit.attacks.inversion.context import GradientContext, Observation
+from pfl_audit.attacks.inversion.inputs import GRADIENT
 from pfl_audit.attacks.inversion.published import difference
-from pfl_audit.attacks.inversion.subject import GRADIENT
 from pfl_audit.cli.main import run
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check, Finding, Metric

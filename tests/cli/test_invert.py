@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from pfl_audit.attacks.inversion.context import GradientContext
 from pfl_audit.attacks.inversion.gradients import observation_key
-from pfl_audit.attacks.inversion.subject import GRADIENT
+from pfl_audit.attacks.inversion.inputs import GRADIENT
 from pfl_audit.cli.main import run
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check, Finding

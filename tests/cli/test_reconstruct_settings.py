@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.cli.main import run
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

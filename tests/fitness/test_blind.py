@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.membership.present import present_blind
-from pfl_audit.attacks.membership.rows import BLIND
+from pfl_audit.attacks.membership.specs import BLIND
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.fitness.blind import (

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from pfl_audit.attacks.docmia.attack import DocmiaSettings
 from pfl_audit.attacks.docmia.optimise import optimise_documents
+from pfl_audit.attacks.docmia.specs import DocmiaSettings
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.cli.main import run
 from pfl_audit.core.store import Records, ResponseStore
@@ -202,7 +203,8 @@ def test_documents_are_fine_tuned_as_by_one_process(
     found = []
     for number, workers in enumerate((None, cluster)):
         with ResponseStore(tmp_path / f"{number}.sqlite") as store:
-            given = ("x", few, settings, "cpu", Records(store), Silent(), "documents", workers)
+            context: Any = SimpleNamespace(device="cpu", records=Records(store), progress=Silent())
+            given = ("x", few, settings, context, "documents", workers)
             found.append(optimise_documents(Path(opening.name), *given))
     pd.testing.assert_frame_equal(*found, check_exact=True)
 

@@ -16,9 +16,9 @@ from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.bag_readers import Items, reader_of, together
 from pfl_audit.attacks.inversion.bound import NoiseBound
 from pfl_audit.attacks.inversion.context import GradientContext, Observation
+from pfl_audit.attacks.inversion.inputs import GRADIENT, MESSAGES, GradientInputs
 from pfl_audit.attacks.inversion.opened import OpenedGradients
 from pfl_audit.attacks.inversion.rounds.pages import Ints, Pages
-from pfl_audit.attacks.inversion.subject import GRADIENT, MESSAGES, GradientInputs
 from pfl_audit.attacks.inversion.template.template import Template, TemplateField
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.results import Data

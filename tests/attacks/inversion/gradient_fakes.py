@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.context import GradientContext
 from pfl_audit.attacks.inversion.gradients import observation_key
-from pfl_audit.attacks.inversion.subject import GRADIENT
+from pfl_audit.attacks.inversion.inputs import GRADIENT
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.results import Check
 from pfl_audit.core.settings import Settings as Base

@@ -9,9 +9,9 @@ import torch
 from pfl_audit.attacks.inversion.bound import HALF, SMALL, NoiseBound, together
 from pfl_audit.attacks.inversion.clients import clipped, norm_of
 from pfl_audit.attacks.inversion.decision import Decision
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.present_decision import closed_finding
 from pfl_audit.attacks.inversion.statement import require_stated
-from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.errors import UsageError
 
 NOTHING = Decision("unresolved", "tokens exact", (1, 40), 0.025, 0.03, 0.1, 0.6)

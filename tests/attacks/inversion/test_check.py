@@ -12,8 +12,8 @@ from pfl_audit.attacks.inversion import scoring
 from pfl_audit.attacks.inversion.attack import ATTACK
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.gradients import open_gradients
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.reading import Pixels, Word
-from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.core.drawing import drawn_page
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.plan import AuditPlan

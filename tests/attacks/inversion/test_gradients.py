@@ -16,8 +16,8 @@ import pfl_audit.attacks.inversion.gradients as opening
 from pfl_audit.attacks.inversion.captured import read_gradient
 from pfl_audit.attacks.inversion.clients import Clients, batch_of, place_template, share
 from pfl_audit.attacks.inversion.gradients import observation_key, open_gradients
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.opened import OpenedGradients
-from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.attacks.inversion.template.fill import fill
 from pfl_audit.attacks.inversion.template.synthetic import TemplateRecipe, make_templates
 from pfl_audit.attacks.inversion.template.template import Template, TemplateField, open_template

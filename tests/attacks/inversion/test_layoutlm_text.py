@@ -12,10 +12,10 @@ from pfl_audit.attacks.inversion.canvas import picture_of
 from pfl_audit.attacks.inversion.clients import share
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.gradients import OpenedGradients, open_gradients
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reconstruction import reconstruct
 from pfl_audit.attacks.inversion.settings import InversionSettings, Known
-from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.attacks.inversion.texts import given_for
 from pfl_audit.attacks.inversion.word_text import solve, text_of
 from pfl_audit.core.store import ResponseStore

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
-from pfl_audit.attacks.inversion.attack import STRINGS
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.decision import decide
+from pfl_audit.attacks.inversion.specs import STRINGS
 from pfl_audit.attacks.inversion.strings import audit, recovery
 from pfl_audit.attacks.inversion.strings.audit import FieldStrings, compare
 from pfl_audit.attacks.inversion.strings.choice import choose

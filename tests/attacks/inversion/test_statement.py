@@ -7,8 +7,8 @@ from safetensors.torch import save_file
 
 from pfl_audit.attacks.inversion.captured import read_gradient
 from pfl_audit.attacks.inversion.gradients import looked_up
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.statement import Statement, hold_against, read_statement, with_statement
-from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.progress import Silent

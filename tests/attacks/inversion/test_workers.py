@@ -20,11 +20,11 @@ from pfl_audit.attacks.inversion import search
 from pfl_audit.attacks.inversion.calls import on_each
 from pfl_audit.attacks.inversion.context import Case, GradientContext
 from pfl_audit.attacks.inversion.gradients import open_gradients
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.attacks.inversion.reading import Pixels, Word
 from pfl_audit.attacks.inversion.run import _Record, _sought
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.redaction import Redactor

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pfl_audit.attacks.questions.batches import form_batches
+from pfl_audit.attacks.questions.calls import form_batches
 from pfl_audit.documents.document import Document, Query
 from tests.core.fakes import FakeModel
 

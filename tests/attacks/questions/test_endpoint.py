@@ -13,7 +13,7 @@ import pytest
 from pfl_audit.api import audit
 from pfl_audit.attacks.membership.attack import ATTACK as MEMBERSHIP
 from pfl_audit.attacks.memorization.attack import ATTACK as MEMORIZATION
-from pfl_audit.attacks.questions.endpoint_inputs import EndpointInputs
+from pfl_audit.attacks.questions.inputs import EndpointInputs
 from pfl_audit.cli.main import run
 from pfl_audit.core.attack import planned_questions
 from pfl_audit.core.results import Results

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.attacks.questions.batches import form_batches
+from pfl_audit.attacks.questions.calls import form_batches
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus

@@ -12,13 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from pfl_audit.attacks.guesses.putting_back import Guessed, put_back
-from pfl_audit.attacks.guesses.rank import Rank
+from pfl_audit.attacks.guesses.field import Guessed, Rank
+from pfl_audit.attacks.guesses.putting_back import put_back
 from pfl_audit.attacks.reconstruction.evaluation import METRICS, evaluate
-from pfl_audit.attacks.reconstruction.memory import memory_level
+from pfl_audit.attacks.reconstruction.finding import memory_level
 from pfl_audit.attacks.reconstruction.outcomes import Attacked
 from pfl_audit.attacks.reconstruction.search import Guess, Reconstruction
-from pfl_audit.attacks.reconstruction.unit_permutation import permute_units
+from pfl_audit.attacks.reconstruction.units import permute_units
 from pfl_audit.core.results import Level
 from pfl_audit.core.verdict import Budget
 

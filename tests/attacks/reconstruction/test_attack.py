@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.reconstruction.attack import ATTACK, ReconstructionSettings
+from pfl_audit.attacks.reconstruction.attack import ATTACK
 from pfl_audit.attacks.reconstruction.context import FormContext
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.evaluation import METRICS, evaluate
 from pfl_audit.attacks.reconstruction.outcomes import Attacked, Evaluation
 from pfl_audit.attacks.reconstruction.proposals import proposers
 from pfl_audit.attacks.reconstruction.search import reconstruct
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.progress import Silent
 
 from .fakes import Fake, blank, fields, knows, loses, noise

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl_audit.attacks.reconstruction.curves import Order
+from pfl_audit.attacks.reconstruction.measures import Order
 
 from ...oracles import cdmi as oracle
 

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import beta
 
 from pfl_audit.attacks.guesses.resamples import Resampled
-from pfl_audit.attacks.reconstruction import similarity
+from pfl_audit.attacks.reconstruction import measures
 from pfl_audit.attacks.reconstruction.evaluation import evaluate
 from pfl_audit.attacks.reconstruction.outcomes import Attacked
 from pfl_audit.attacks.reconstruction.search import Guess, Reconstruction
@@ -60,7 +60,7 @@ def test_improvement_factor_is_of_the_means() -> None:
     found = evaluate(FIELDS, 0.02, np.random.default_rng(0)).one_shot
     attack, baseline = found.attack.mean(axis=0), found.baseline.mean(axis=0)
     assert found.attack.shape == (3, 4)
-    assert found.improvement.value == pytest.approx(float(similarity.improvement_factor(attack, baseline, 0.02)))
+    assert found.improvement.value == pytest.approx(float(measures.improvement_factor(attack, baseline, 0.02)))
 
 
 def test_a_baseline_without_a_hit_is_no_exact_zero() -> None:
@@ -103,7 +103,7 @@ def test_resamples_against_writing_the_drawn_documents_out() -> None:
         assert found.one_shot.scores["LD"].attack.samples[number] == pytest.approx(
             found.one_shot.attack[rows, 2].mean()
         )
-        factor = similarity.improvement_factor(
+        factor = measures.improvement_factor(
             found.one_shot.attack[rows].mean(axis=0), found.one_shot.baseline[rows].mean(axis=0), 0.01
         )
         assert found.one_shot.improvement.samples[number] == pytest.approx(float(factor))

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfl_audit.attacks.guesses.rank import Rank
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
+from pfl_audit.attacks.guesses.field import Rank
 from pfl_audit.attacks.reconstruction.guessing import rank_truths
 from pfl_audit.attacks.reconstruction.proposals import Proposer, baseline_proposer, proposer, proposers
 from pfl_audit.attacks.reconstruction.search import reconstruct
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.models.form_protocol import Attempt, Blank
 from pfl_audit.progress import Silent
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pfl_audit.attacks.guesses.putting_back import FEWEST_UNITS
-from pfl_audit.attacks.reconstruction.memory import memory_level, smallest_difference
+from pfl_audit.attacks.reconstruction.finding import memory_level, smallest_difference
 from pfl_audit.core.verdict import Budget
 from pfl_audit.metrics.intervals import Estimate, estimate
 

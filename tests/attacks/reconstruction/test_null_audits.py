@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.guesses.putting_back import Guessed, put_back
+from pfl_audit.attacks.guesses.field import Guessed
+from pfl_audit.attacks.guesses.putting_back import put_back
 from tests.arrangements import SIDE, arrangements, exact
 
 from .null_audits import CASES, FOUND, LOST, levels

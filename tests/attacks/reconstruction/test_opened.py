@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pfl_audit.attacks.reconstruction.context import FormContext
+from pfl_audit.attacks.reconstruction.inputs import FORMS, PUBLIC, FormInputs
 from pfl_audit.attacks.reconstruction.opened import OpenedForms, open_subject
-from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC, FormInputs
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pfl_audit.attacks.guesses.field import Guessed, Rank
 from pfl_audit.attacks.guesses.present import Words, why_weak
-from pfl_audit.attacks.guesses.putting_back import Guessed, PutBack, outcome_of, put_back, reported
-from pfl_audit.attacks.guesses.rank import Rank
+from pfl_audit.attacks.guesses.putting_back import PutBack, outcome_of, put_back, reported
 from pfl_audit.core.verdict import Budget
 from pfl_audit.metrics.intervals import Estimate
 

@@ -3,8 +3,8 @@ import math
 import pytest
 
 from pfl_audit.attacks.reconstruction import evaluation as ranking
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.search import Guess
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 
 
 def guess(target: tuple[float, ...], public: tuple[float, ...]) -> Guess:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.guesses.secrets import Occurrences
+from pfl_audit.attacks.guesses.field import Occurrences
 from pfl_audit.attacks.reconstruction.secrets import Texts
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form

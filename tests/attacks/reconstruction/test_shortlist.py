@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.guessing import rank_truths
 from pfl_audit.attacks.reconstruction.proposals import proposer
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.form_protocol import Attempt
 from pfl_audit.progress import Silent

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pfl_audit.attacks.reconstruction import tuning
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.cli.main import run
 from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
 from pfl_audit.progress import Silent

@@ -8,7 +8,7 @@ import pytest
 from pfl_audit.attacks.reconstruction.evaluation import evaluate
 from pfl_audit.attacks.reconstruction.outcomes import Attacked, UnitPermutation
 from pfl_audit.attacks.reconstruction.search import Guess, Reconstruction
-from pfl_audit.attacks.reconstruction.unit_permutation import permute_units
+from pfl_audit.attacks.reconstruction.units import permute_units
 
 TRUTH = (1, 2, 3, 4)
 

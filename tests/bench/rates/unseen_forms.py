@@ -7,11 +7,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.guessing import rank_truths
 from pfl_audit.attacks.reconstruction.plan import fields_of
 from pfl_audit.attacks.reconstruction.proposals import proposers
 from pfl_audit.attacks.reconstruction.search import reconstruct
+from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
 from pfl_audit.models.open import open_form_model
 from pfl_audit.progress import Silent
@@ -30,7 +30,7 @@ class Unseen:
         with TemporaryDirectory() as folder:
             corpus = make_forms(FormRecipe(private=FORMS, public=1, validation=1, seed=2026), Path(folder), Silent())
             forms = [form for form in corpus.forms if (corpus.parts or {})[form.id] == "private"]
-            fields = fields_of(forms, target, settings, ("answer",), 0)[0].fields
+            fields = fields_of(forms, target, settings, ("answer",), 0).fields
             by = proposers(public, target, settings)
             tried = reconstruct([blank for blank, _ in fields], *by, settings, 0, progress=Silent())
             ranks = [rank_truths(fields, one, settings.guesses, settings.expansions, progress=Silent()) for one in by]

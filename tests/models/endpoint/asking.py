@@ -28,8 +28,8 @@ ROOT = Path(__file__).parents[3]
 def main() -> None:
     """Ask, and write answers, counts and what was said."""
     from pfl_audit.attacks.questions.endpoint import open_endpoint
-    from pfl_audit.attacks.questions.endpoint_inputs import EndpointInputs
     from pfl_audit.attacks.questions.engine import QueryEngine
+    from pfl_audit.attacks.questions.inputs import EndpointInputs
     from pfl_audit.core.store import ResponseStore
     from pfl_audit.documents.readers import open_corpus
     from tests.models.endpoint.said import Heard

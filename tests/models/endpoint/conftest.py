@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.attacks.questions import endpoint
-from pfl_audit.attacks.questions.endpoint_inputs import EndpointInputs
+from pfl_audit.attacks.questions.inputs import EndpointInputs
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.models.endpoint.model import EndpointModel

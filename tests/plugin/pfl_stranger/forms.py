@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pfl_audit.attacks.reconstruction.context import FormContext
-from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC
+from pfl_audit.attacks.reconstruction.inputs import FORMS, PUBLIC
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Finding

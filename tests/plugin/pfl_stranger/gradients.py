@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from pfl_audit.attacks.inversion.context import GradientContext
-from pfl_audit.attacks.inversion.subject import GRADIENT
+from pfl_audit.attacks.inversion.inputs import GRADIENT
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Finding

@@ -16,8 +16,8 @@ from pfl_audit.attacks.inversion.bag import lower_share
 from pfl_audit.attacks.inversion.bag_readers import reader_of
 from pfl_audit.attacks.inversion.controls import FILLINGS
 from pfl_audit.attacks.inversion.decision import decide
+from pfl_audit.attacks.inversion.inputs import GradientInputs
 from pfl_audit.attacks.inversion.rounds.opened import open_rounds
-from pfl_audit.attacks.inversion.subject import GradientInputs
 from pfl_audit.cli.main import run
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import AuditJob
