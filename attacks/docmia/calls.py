@@ -9,7 +9,6 @@ from pathlib import Path
 
 from torch import nn
 
-from pfl_audit import __version__
 from pfl_audit.attacks.docmia.attack import DocmiaSettings
 from pfl_audit.attacks.docmia.travel import Travel, last_matrices, travel
 from pfl_audit.documents.document import Query
@@ -21,6 +20,7 @@ from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.progress import Silent, Task
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.start import open_trainable
+from pfl_audit.version import __version__
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfl_audit import __version__
 from pfl_audit.attacks.docmia.attack import DocmiaSettings
 from pfl_audit.attacks.docmia.calls import Held, HeldOpening, files_of, hold, travelling
 from pfl_audit.attacks.docmia.travel import Travel
@@ -20,6 +19,7 @@ from pfl_audit.errors import UnanswerableError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.calls import Calls, InTurn, Workers, require_given
 from pfl_audit.progress import Progress
+from pfl_audit.version import __version__
 
 COLUMNS = ("distance", "steps", "before", "after")
 

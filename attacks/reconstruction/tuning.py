@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from pfl_audit import __version__
 from pfl_audit.attacks.reconstruction.attack import ReconstructionSettings
 from pfl_audit.attacks.reconstruction.calls import Pair, PairOpening
 from pfl_audit.attacks.reconstruction.context import FormContext
@@ -40,6 +39,7 @@ from pfl_audit.models.openings import FormOpening
 from pfl_audit.progress import Task
 from pfl_audit.training.forms.run import FormRun, run_form_training
 from pfl_audit.training.forms.settings import FormTrainSettings, TrainedPart
+from pfl_audit.version import __version__
 
 TUNED = "Tuned on a shadow target"
 """Title of the table: setting, value before, value after; its last row is the likelihood that they give."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import sys
 import tomllib
 import warnings
@@ -352,10 +353,8 @@ def show_results(
 
 
 def command_line() -> str:
-    """The command line, for the report."""
-    from pfl_audit.provenance import command_line as typed
-
-    return typed(sys.argv[1:])
+    """The command line, quoted for a shell, for the report."""
+    return shlex.join(["pfl-audit", *sys.argv[1:]])
 
 
 def _subjects() -> frozenset[str]:

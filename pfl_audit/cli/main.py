@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from pfl_audit import __version__
 from pfl_audit.cli import (
     account,
     canaries,
@@ -37,6 +36,7 @@ from pfl_audit.cli.launched import require_one_process, silence_followers
 from pfl_audit.cli.libraries import restrain
 from pfl_audit.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, AuditError, is_interrupt
 from pfl_audit.files import remedy_for
+from pfl_audit.version import __version__
 
 app = App(
     name="pfl-audit",

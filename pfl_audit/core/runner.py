@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pfl_audit import __version__
 from pfl_audit.core.as_published import label_of, with_published
 from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, planned_questions, unmet_needs
 from pfl_audit.core.audited import audited
@@ -43,7 +42,7 @@ from pfl_audit.errors import (
 from pfl_audit.files import write_json
 from pfl_audit.inputs import require_folder
 from pfl_audit.progress import Progress, Silent
-from pfl_audit.provenance import package_versions
+from pfl_audit.version import __version__, package_versions
 
 
 def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | None = None) -> Results:

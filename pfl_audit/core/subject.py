@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
-from pfl_audit import __version__
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.settings import Settings
 from pfl_audit.core.sharding import Share
@@ -16,6 +15,7 @@ from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.family import Precision
 from pfl_audit.registry import Registry
+from pfl_audit.version import __version__
 
 if TYPE_CHECKING:  # they bring numpy and sqlite, which 'pfl-audit list' can do without
     from pfl_audit.core.context import AuditContext

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pfl_audit import __version__
 from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.models.calls import Call, InTurn, M, Opening, Reply, T
 from pfl_audit.models.device import is_out_of_memory
 from pfl_audit.models.placement import tokens_found
 from pfl_audit.progress import Task
+from pfl_audit.version import __version__
 
 
 def reply(

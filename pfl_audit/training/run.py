@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pfl_audit import __version__
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
@@ -23,7 +22,6 @@ from pfl_audit.out_folder import OutFolder
 from pfl_audit.privacy.ledger import Ledger, default_path, require_cap
 from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
-from pfl_audit.provenance import package_versions
 from pfl_audit.training import canaries
 from pfl_audit.training.canaries import CanarySettings
 from pfl_audit.training.central import train_central_phases
@@ -40,6 +38,7 @@ from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.records import RECORD, public_part, read_record, write_private
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.start import Settings, begin, choose, on_pages
+from pfl_audit.version import __version__, package_versions
 
 WEIGHTS = "model.safetensors"
 ADAPTERS = "adapters"
