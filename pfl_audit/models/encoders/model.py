@@ -21,7 +21,6 @@ from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import POINTING, EncoderConfig
 from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of, map_labels
 from pfl_audit.models.encoders.page_feature_cache import PageFeatureCache
-from pfl_audit.models.encoders.roberta import page_tokens
 from pfl_audit.models.family import FLOATS, Capability, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
@@ -269,7 +268,7 @@ class EncoderModel(OpenedCheckpoint):
         self, blanks: Sequence[Blank], call: Callable[[Sequence[int]], Sequence[T]]
     ) -> Iterator[tuple[list[int], Sequence[T]]]:
         """Batches of blanks by index with what a call gives for them; smaller ones where memory runs out."""
-        beside = page_tokens(self.config)
+        beside = self.config.page_tokens
         for rows in self._chunks(blanks):
             yield rows, self.batch_budget.run(rows, lambda row: len(blanks[row].window.ids) + beside, call)
 
@@ -281,7 +280,7 @@ class EncoderModel(OpenedCheckpoint):
     def _chunks(self, blanks: Sequence[Blank]) -> Iterator[list[int]]:
         """Batches of blanks by index: of similar length, limited by the number of tokens."""
         lengths = [len(blank.window.ids) for blank in blanks]
-        beside = page_tokens(self.config)
+        beside = self.config.page_tokens
         if lengths and max(lengths) > self.config.longest:
             raise AuditError(
                 f"a window has {max(lengths)} tokens, and the {self.family} model reads {self.config.longest}",

@@ -17,8 +17,8 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
 from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.layoutlm.checkpoint import load_qa
-from pfl_audit.models.layoutlm.family import FAMILIES, Version
 from pfl_audit.models.layoutlm.inputs import OVERLAP, InputBuilder, Passage
+from pfl_audit.models.layoutlm.names import NAMES, Version
 from pfl_audit.models.layoutlm.spans import LONGEST_ANSWER, best_span
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
@@ -56,7 +56,7 @@ class LayoutLmQa(OpenedCheckpoint):
     def __init__(self, folder: Path, version: Version, device: str = "cpu") -> None:
         keep_freed_memory()
         loaded = load_qa(folder, version)
-        self.family = FAMILIES[version].name
+        self.family = NAMES[version]
         self.network = loaded.network.to(device)
         self.config = loaded.config
         self.inputs = InputBuilder(loaded.config, loaded.tokenizer)

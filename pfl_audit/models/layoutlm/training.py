@@ -10,8 +10,8 @@ from torch import Tensor
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import UsageError
-from pfl_audit.models.layoutlm.family import Version
 from pfl_audit.models.layoutlm.model import LayoutLmQa
+from pfl_audit.models.layoutlm.names import Version
 from pfl_audit.models.question_training import Example, QuestionTraining
 from pfl_audit.models.training_protocol import AdapterLayout
 
