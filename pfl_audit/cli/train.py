@@ -25,8 +25,7 @@ from pfl_audit.training.settings import TrainSettings, flag_of
 
 if TYPE_CHECKING:
     from pfl_audit.training.canaries import CanarySettings
-    from pfl_audit.training.run import TrainRun
-    from pfl_audit.training.start import Settings
+    from pfl_audit.training.start import Settings, TrainRun
 
 _FLOWER = "Several machines: docs/federation.md"
 
@@ -195,7 +194,7 @@ def _train(context: typer.Context, values: Values) -> None:
 def _request(values: Values) -> tuple[TrainRun, Settings, PrivacySettings | None]:
     """What is trained, and how."""
     from pfl_audit.models.device import AUTO, usable_device
-    from pfl_audit.training.run import TrainRun
+    from pfl_audit.training.start import TrainRun
 
     names = (
         "out",

@@ -12,9 +12,9 @@ from pfl_audit.progress import Progress
 from pfl_audit.training.federated.dry_run import dry_run, estimate
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.settings import PrivacySettings
-from pfl_audit.training.run import TrainRun, prepare
+from pfl_audit.training.run import prepare
 from pfl_audit.training.settings import TrainSettings
-from pfl_audit.training.start import Settings, begin, choose, on_pages
+from pfl_audit.training.start import Settings, TrainRun, begin, choose, on_pages
 
 
 def plan_run(

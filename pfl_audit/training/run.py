@@ -19,72 +19,28 @@ from pfl_audit.models.device import usable_device
 from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.out_folder import OutFolder
-from pfl_audit.privacy.ledger import Ledger, default_path, require_cap
+from pfl_audit.privacy.ledger import Ledger, require_cap
 from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.training import canaries
-from pfl_audit.training.canaries import CanarySettings
 from pfl_audit.training.central import train_central_phases
 from pfl_audit.training.federated.kept import kept_path
 from pfl_audit.training.federated.kept import read_record as read_kept
 from pfl_audit.training.federated.phases import train_federated
 from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secrets
-from pfl_audit.training.federated.settings import Mode, PrivacySettings
+from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.parts import of_some_providers, places, split_queries
-from pfl_audit.training.pretraining import FOLDER, Pretraining
+from pfl_audit.training.pretraining import FOLDER
 from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.records import RECORD, public_part, read_record, write_private
 from pfl_audit.training.settings import TrainSettings
-from pfl_audit.training.start import Settings, begin, choose, on_pages
+from pfl_audit.training.start import Settings, TrainRun, begin, choose, on_pages
 from pfl_audit.version import __version__, package_versions
 
 WEIGHTS = "model.safetensors"
 ADAPTERS = "adapters"
-
-
-@dataclass(frozen=True)
-class TrainRun:
-    """Where a run begins and ends.
-
-    Attributes:
-        data: Corpus; its BLUE training part is trained on.
-        start: Checkpoint to begin with, or None for random weights.
-        size: Of a model from nothing.
-        vocabulary: Of a tokenizer from nothing.
-        half: Save as float16.
-        mode: How to train.
-        device: torch's name of the device; no part of the run's identity.
-        lora: Rank of adapters, or 0 to train whole tensors.
-        providers_share: Probability with which each provider is trained on; the settings' seed draws.
-        ledger: Budget ledger of a private run, or None for the one beside the data.
-        budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
-        pretraining: Self-pretraining before, on the same pages; None without.
-        canaries: Document canaries that are planted among the providers, or None.
-        keep_updates: Whether every message of a federation is kept beside the checkpoint; no part of its identity.
-    """
-
-    data: Path
-    out: Path
-    start: Path | None
-    size: str
-    vocabulary: int
-    half: bool
-    mode: Mode
-    device: str = "cpu"
-    lora: int = 0
-    providers_share: float = 1.0
-    ledger: Path | None = None
-    budget_cap: float | None = None
-    pretraining: Pretraining | None = None
-    canaries: CanarySettings | None = None
-    keep_updates: bool = False
-
-    @property
-    def budget(self) -> Ledger:
-        """The budget ledger."""
-        return Ledger(self.ledger or default_path(self.data))
 
 
 @dataclass(frozen=True)
