@@ -12,7 +12,7 @@ from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.subject import GRADIENT, MESSAGES
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Review
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.inversion.context import GradientContext

@@ -18,7 +18,8 @@ from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.store import Records
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.samples import Text
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.inversion.calls import Held

@@ -14,7 +14,7 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Access, Review
 from pfl_audit.documents.units import PROVIDER as PROVIDER_UNIT
 from pfl_audit.documents.units import Unit
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 from pfl_audit.registry import ExtensionWarning
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pfl_audit.attacks.reconstruction.subject import FORMS, PUBLIC
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Review
 from pfl_audit.core.settings import Flag, PaperValue, Settings
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.reconstruction.context import FormContext

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pfl_audit.models.donut.names import DECODER_TYPE, ENCODER_TYPE, MODEL_TYPE
-from pfl_audit.models.family import QUESTIONS, Capability, ModelFamily, Settings
+from pfl_audit.models.family import ModelFamily, Settings
+from pfl_audit.models.protocol import QUESTIONS, Capability
 
 if TYPE_CHECKING:
     from pfl_audit.models.gradient_protocol import GradientModel

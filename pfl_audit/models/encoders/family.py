@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pfl_audit.models.family import Capability, Precision, Settings
+from pfl_audit.models.family import Precision, Settings
+from pfl_audit.models.protocol import Capability
 
 if TYPE_CHECKING:
     from pfl_audit.models.form_protocol import FormModel

@@ -21,10 +21,11 @@ from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import POINTING, EncoderConfig
 from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of, map_labels
 from pfl_audit.models.encoders.page_feature_cache import PageFeatureCache
-from pfl_audit.models.family import FLOATS, Capability, Precision
+from pfl_audit.models.family import FLOATS, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
+from pfl_audit.models.protocol import Capability
 from pfl_audit.models.weights import fingerprint_files
 
 T = TypeVar("T")

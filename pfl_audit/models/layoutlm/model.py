@@ -15,7 +15,6 @@ from torch.nn import functional
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
-from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.layoutlm.checkpoint import load_qa
 from pfl_audit.models.layoutlm.inputs import OVERLAP, InputBuilder, Passage
 from pfl_audit.models.layoutlm.names import NAMES, Version
@@ -23,7 +22,7 @@ from pfl_audit.models.layoutlm.spans import LONGEST_ANSWER, best_span
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.pages_ahead import PagesAhead, page_name
-from pfl_audit.models.protocol import Response
+from pfl_audit.models.protocol import QUESTIONS, Response
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 2

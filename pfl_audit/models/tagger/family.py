@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.encoders.config import SECTION
 from pfl_audit.models.encoders.family import FAMILY as FORMS
-from pfl_audit.models.family import QUESTIONS, Capability, Precision, Settings
+from pfl_audit.models.family import Precision, Settings
 from pfl_audit.models.field_keys import listed
+from pfl_audit.models.protocol import QUESTIONS, Capability
 from pfl_audit.models.tagger.kinds import AUTO, tagger_kind
 from pfl_audit.models.tagger.labels import read_labels
 from pfl_audit.models.weights import read_config

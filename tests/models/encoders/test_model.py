@@ -15,8 +15,8 @@ from pfl_audit.models.encoders.family import FAMILY
 from pfl_audit.models.encoders.labels import IGNORED
 from pfl_audit.models.encoders.model import EncoderModel, open_form_model
 from pfl_audit.models.encoders.pages import PageReader
-from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import Attempt, FormModel
+from pfl_audit.models.protocol import Capability
 from pfl_audit.models.weights import read_config, tensor_names
 from tests.models.encoders.makers import encoder, form, page_file, tokenizer
 from tests.oracles import encoders as oracle

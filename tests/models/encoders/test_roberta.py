@@ -19,9 +19,9 @@ from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder, sa
 from pfl_audit.models.encoders.examples import ExampleMaker
 from pfl_audit.models.encoders.model import EncoderModel, open_form_model
 from pfl_audit.models.encoders.tokens import FormTokenizer
-from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import Attempt
 from pfl_audit.models.open import family_of
+from pfl_audit.models.protocol import Capability
 from tests.models.encoders.makers import form, page_file
 from tests.models.encoders.others import SEVEN, THIRTEEN, saved
 
