@@ -26,8 +26,8 @@ from pfl_audit.registry import ExtensionWarning, Registry
 
 if TYPE_CHECKING:
     from pfl_audit.core.plan import AuditPlan
-    from pfl_audit.core.published_number import PublishedNumber
     from pfl_audit.core.results import Results
+    from pfl_audit.core.schema import PublishedNumber
     from pfl_audit.core.waivers import Waiver
 
 Set = Annotated[

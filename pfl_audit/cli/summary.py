@@ -10,15 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from pfl_audit.core.comparison import Comparison
-from pfl_audit.core.gate_text import gate_lines
-from pfl_audit.core.numbers import (
-    chance,
-    contradicts_guarantee,
-    exceeds_guarantee,
-    headline,
-    interval,
-    number,
-)
+from pfl_audit.core.contradiction import contradicts_guarantee, exceeds_guarantee
+from pfl_audit.core.gates import gate_lines
+from pfl_audit.core.numbers import chance, headline, interval, number
 from pfl_audit.core.published import beside, labels
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Results

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pfl_audit.core.gate_policy import Earlier, GatePolicy
-from pfl_audit.core.gate_record import Baseline, LimitResult
 from pfl_audit.core.gates import GUARANTEE, guaranteed, least_favourable
 from pfl_audit.core.results import Check, Data, Gate
+from pfl_audit.core.schema import Baseline, LimitResult
 from pfl_audit.core.waivers import Waiver
 
 _BADNESS = {"none": 0, "weak": 1, "leak": 2}

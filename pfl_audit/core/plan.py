@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pfl_audit.core.published_number import PublishedNumber
 from pfl_audit.core.review import Release
+from pfl_audit.core.schema import PublishedNumber
 from pfl_audit.core.sharding import Share
 from pfl_audit.core.verdict import FailOn
 from pfl_audit.core.waivers import Waiver

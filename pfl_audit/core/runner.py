@@ -15,12 +15,12 @@ from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_ch
 from pfl_audit.core.audited import audited
 from pfl_audit.core.configuration import configuration_of
 from pfl_audit.core.context import AuditContext
+from pfl_audit.core.contradiction import contradicts_guarantee
 from pfl_audit.core.dossier import CONFIGURATION
 from pfl_audit.core.estimate import Estimate, EstimatedSubject
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
 from pfl_audit.core.failures import failure
 from pfl_audit.core.gate_policy import checks_of, read_policy
-from pfl_audit.core.numbers import contradicts_guarantee
 from pfl_audit.core.places import Places, is_shipped, short, short_command
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.published import require_checks

@@ -9,9 +9,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, ValidationError
 
 from pfl_audit.core import limits
-from pfl_audit.core.gate_record import WaiverRecord
 from pfl_audit.core.gates import matches, slug
 from pfl_audit.core.redaction import visible
+from pfl_audit.core.schema import WaiverRecord
 from pfl_audit.core.settings import Settings
 from pfl_audit.errors import UsageError
 

@@ -6,8 +6,8 @@ import typing
 from datetime import date
 from typing import Any
 
-from pfl_audit.core.gate_record import Baseline, LimitResult, WaiverRecord
 from pfl_audit.core.results import Check, Data, Finding, Level, Metric, Provenance, PublishedNumber, Results, Target
+from pfl_audit.core.schema import Baseline, LimitResult, WaiverRecord
 from pfl_audit.core.verdict import decide
 
 TODAY = date(2026, 12, 1)
