@@ -27,6 +27,7 @@ from pfl_audit.registry import ExtensionWarning, Registry
 if TYPE_CHECKING:
     from pfl_audit.core.plan import AuditPlan
     from pfl_audit.core.results import Results
+    from pfl_audit.core.review import Release
     from pfl_audit.core.schema import PublishedNumber
     from pfl_audit.core.waivers import Waiver
 
@@ -91,7 +92,7 @@ class Request:
     quiet: bool = False
     preview: bool = False
     as_published: bool = False
-    release: options.Release | None = None
+    release: Release | None = None
     config: Path | None = None
     out: Path | None = None
     store: Path | None = None
@@ -339,7 +340,7 @@ def show_results(
     """
     from pfl_audit.api import render
     from pfl_audit.cli.summary import show_verdict
-    from pfl_audit.core.verdict import exit_code
+    from pfl_audit.core.audit_verdict import exit_code
 
     reports = render(results, folder)
     if outputs is not None:

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import typer
 
 from pfl_audit.cli.console import errors_as_json
+from pfl_audit.core.review import Release
 from pfl_audit.models.family import Precision as FloatingPoint
 
-Release = Literal["public-api", "internal", "open-weights"]
 FailOn = Literal["leak", "weak", "never"]
 _MOST_WORKERS = 256
 _MOST_TOKENS = 1 << 30

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pfl_audit.core.review import Release
-from pfl_audit.core.schema import PublishedNumber
+from pfl_audit.core.schema import FailOn, PublishedNumber
 from pfl_audit.core.sharding import Share
-from pfl_audit.core.verdict import FailOn
 from pfl_audit.core.waivers import Waiver
 from pfl_audit.models.family import Precision
 from pfl_audit.version import __version__

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from pfl_audit.core.as_published import label_of, with_published
 from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, planned_questions, unmet_needs
+from pfl_audit.core.audit_verdict import decide
 from pfl_audit.core.audited import audited
 from pfl_audit.core.configuration import configuration_of
 from pfl_audit.core.context import AuditContext
@@ -34,7 +35,7 @@ from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened, asked_of
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
-from pfl_audit.core.verdict import Budget, decide
+from pfl_audit.core.verdict import Budget
 from pfl_audit.errors import (
     NotAuditableError,
     UsageError,

@@ -46,6 +46,9 @@ Role = Literal["utility", "bounded", "epsilon", "put_back", "guessed"]
 ``epsilon`` is a lower bound of epsilon by canaries; ``put_back`` is the share of secrets that the model under audit
 gives back within so many guesses, and ``guessed`` that of a model without them, which a privacy guarantee bounds."""
 
+FailOn = Literal["leak", "weak", "never"]
+"""Findings that make the command fail."""
+
 LimitStatus = Literal["passed", "failed", "not audited", "waived", "as before"]
 """``not audited`` is no pass; ``as before`` failed, and is no worse than in the baseline."""
 
@@ -225,7 +228,7 @@ class Baseline(Part):
 class Gate(Part):
     """What decides the exit code: findings, requirements, and gates by number."""
 
-    fail_on: Literal["leak", "weak", "never"] = Field(description="Findings that make the command fail (exit code 1)")
+    fail_on: FailOn = Field(description="Findings that make the command fail (exit code 1)")
     over: Annotated[list[Name], few(limits.CHECKS)] = Field(
         description="Ids of the checks whose finding makes the command fail"
     )
