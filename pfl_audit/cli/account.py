@@ -13,8 +13,8 @@ from pydantic import ConfigDict, Field
 from pfl_audit.cli import options
 from pfl_audit.cli.account_ledger import show_ledger
 from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.options import refuse_unused
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
-from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.core.settings import Settings, read_settings
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.inputs import require_input

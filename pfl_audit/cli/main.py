@@ -13,13 +13,13 @@ import typer
 from pfl_audit.cli import (
     account,
     canaries,
-    compare,
     data,
     demo,
     explain,
     init,
     inspect,
     report,
+    schema,
     store,
     train,
     trainings,
@@ -51,7 +51,7 @@ app.command("run", context_settings=run_file.PASS_ON)(run_file.run)
 app.command("validate", context_settings=run_file.PASS_ON)(run_file.validate)
 app.command("init")(init.init)
 app.command("report")(report.report_command())
-app.command("compare")(compare.compare)
+app.command("compare")(report.compare)
 app.command("train")(train.train)
 app.command("trainings")(trainings.trainings)
 app.command("account")(account.account_command())
@@ -60,7 +60,7 @@ app.command("verify")(verify.verify)
 app.command("inspect")(inspect.inspect)
 app.command("list")(inspect.list_checks)
 app.command("explain")(explain.explain)
-app.command("schema")(report.schema)
+app.command("schema")(schema.schema)
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 

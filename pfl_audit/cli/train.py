@@ -13,11 +13,11 @@ from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.federation import write_federation
 from pfl_audit.cli.launched import require_one_process, require_shared_training
+from pfl_audit.cli.options import refuse_unused
 from pfl_audit.cli.train_forms import FORMS, FORMS_ALONE, train_forms
 from pfl_audit.cli.train_options import OptionGroup, Values, make_command
 from pfl_audit.cli.train_plan import guarantee, show_plan
 from pfl_audit.cli.train_pretraining import PRETRAINING, pretraining, unused_of_pretraining
-from pfl_audit.cli.unused import refuse_unused
 from pfl_audit.errors import UsageError
 from pfl_audit.launcher import launch
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
