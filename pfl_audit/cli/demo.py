@@ -224,7 +224,7 @@ class SecondProcess:
 
 def _audit(plans: Sequence[AuditPlan], threads: int, there: Connection, parent: int) -> None:
     follow(parent)
-    from pfl_audit.cli.libraries import restrain
+    from pfl_audit.cli.process import restrain
 
     restrain()
     import torch

@@ -29,11 +29,10 @@ from pfl_audit.cli import run as run_file
 from pfl_audit.cli.audit import audit_command
 from pfl_audit.cli.audit_command import COMMANDS, register
 from pfl_audit.cli.help import App
-from pfl_audit.cli.interrupts import ignore_signals, obey_signals
 from pfl_audit.cli.invocation import invoke
-from pfl_audit.cli.launched import require_one_process, silence_followers
-from pfl_audit.cli.libraries import restrain
+from pfl_audit.cli.process import ignore_signals, obey_signals, restrain
 from pfl_audit.errors import EXIT_ERROR, EXIT_INTERRUPTED
+from pfl_audit.launcher import require_one_process, silence_followers
 from pfl_audit.version import __version__
 
 app = App(

@@ -11,8 +11,8 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, print_json
-from pfl_audit.cli.libraries import cache_folder
 from pfl_audit.cli.options import refuse_unused
+from pfl_audit.cli.process import cache_folder
 from pfl_audit.core.redaction import visible
 from pfl_audit.errors import EXIT_FINDING, EXIT_NOT_AUDITED
 

@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from pfl_audit.cli.libraries import restrain
 from pfl_audit.cli.main import run
+from pfl_audit.cli.process import restrain
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.generator import make_corpus
