@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, InstanceOf
 
 from pfl_audit.attacks.questions.endpoint_inputs import EndpointInputs
-from pfl_audit.core.estimate import Estimate
 from pfl_audit.core.settings import Flag, InMemory
-from pfl_audit.core.subject import AuditJob, LazySubject
+from pfl_audit.core.subject import AuditJob, Estimate, LazySubject
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.questions.opened import OpenedQuestions

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from pfl_audit.core.estimate import Estimate
 from pfl_audit.core.settings import Flag, Settings
-from pfl_audit.core.subject import AuditJob, LazySubject
+from pfl_audit.core.subject import AuditJob, Estimate, LazySubject
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.reconstruction.opened import OpenedForms

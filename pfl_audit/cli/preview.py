@@ -13,8 +13,8 @@ from pfl_audit.cli.outputs import output_parameters
 from pfl_audit.core.redaction import visible
 
 if TYPE_CHECKING:
-    from pfl_audit.core.estimate import Estimate
     from pfl_audit.core.plan import AuditPlan
+    from pfl_audit.core.subject import Estimate
 
 
 def show_validated(plan: AuditPlan, *, as_json: bool) -> None:

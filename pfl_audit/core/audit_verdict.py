@@ -16,6 +16,7 @@ NOTHING: Final = "any check"
 """What is required of every audit: one check that ran, and of those with a finding one that is resolved, by which more
 than utility could have come out where there is such a finding."""
 _BADNESS = {"none": 0, "weak": 1, "leak": 2}
+_MODEL: Final = "the model"
 
 
 def decide(
@@ -218,3 +219,15 @@ def _before(result: LimitResult, baseline: Earlier) -> float | None:
 
 def _digests(datasets: Sequence[Data]) -> set[tuple[str, str]]:
     return {(data.subject, data.sha256) for data in datasets}
+
+
+def audited(datasets: Sequence[Data], checks: Sequence[Check]) -> str:
+    """What leaks, in a sentence; without a leak, all that was audited.
+
+    Args:
+        datasets: Data sets of the audit, which state what findings about them concern.
+        checks: Checks with the subject that each belongs to.
+    """
+    leaking = {check.subject for check in checks if check.finding and check.finding.level == "leak"}
+    chosen = [data for data in datasets if data.subject in leaking] or datasets
+    return " and ".join(dict.fromkeys(data.audited or _MODEL for data in chosen)) or _MODEL

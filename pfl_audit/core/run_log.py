@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import resource
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -14,6 +12,7 @@ from typing import Final
 
 from pfl_audit.errors import is_interrupt
 from pfl_audit.files import write_text
+from pfl_audit.models.memory import peak_memory
 
 FILE_NAME: Final = "log.jsonl"
 Counts = dict[str, int]
@@ -62,8 +61,3 @@ class RunLog:
             "counts": dict(counts),
         }
         self._lines.append(json.dumps(line) + "\n")
-
-
-def peak_memory() -> int:
-    """Peak memory of this process in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

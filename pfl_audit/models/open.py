@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.adapter_folder import base_of
@@ -20,7 +20,6 @@ from pfl_audit.models.family import (
     PromptedFamily,
     Settings,
 )
-from pfl_audit.models.nearest import nearest_way
 from pfl_audit.models.weights import read_config, tensor_names
 from pfl_audit.registry import Registry
 
@@ -34,6 +33,18 @@ PRECEDENCE: Final = 100
 """Of a family that states none. Families are asked from the lowest number to the highest; one that recognises its
 checkpoints by a key of its own in config.json states a lower one."""
 _REGISTRY: Final = Registry[ModelFamily]("pfl_audit.models", "model family", ("name", "recognises", "capabilities"))
+_HEADS = (
+    ("ForMaskedLM", "Audit it on filled-in forms if it is of a form encoder's family: 'pfl-audit reconstruct'"),
+    ("ForQuestionAnswering", "Fine-tune a LayoutLM on the same documents: its question-answering head is supported"),
+    (
+        "ForTokenClassification",
+        "Give a tagger that reads words and boxes, or record its answers and give them with --answers",
+    ),
+    ("ForSequenceClassification", "A classifier answers no questions; audit the model that it was trained from"),
+    ("EncoderModel", "Save the whole model with its decoder, such as T5ForConditionalGeneration"),
+)
+"""End of the saved class to the remedy."""
+_OTHERWISE = "Record its answers to the questions, and give them with --answers instead of --model"
 
 
 def open_model(
@@ -244,3 +255,12 @@ def _download(name: str) -> Path:
         raise AuditError(
             f"{name} cannot be fetched from the hub ({type(error).__name__})", "Check the id and the network"
         ) from error
+
+
+def nearest_way(config: Mapping[str, Any]) -> str:
+    """Remedy for a checkpoint that no family recognises, by its ``config.json``."""
+    if config.get("auto_map"):
+        return f"It needs code of its own, which is never run. {_OTHERWISE}"
+    classes = config.get("architectures")
+    names = [name for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
+    return next((way for end, way in _HEADS if any(name.endswith(end) for name in names)), _OTHERWISE)

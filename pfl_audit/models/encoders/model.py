@@ -20,7 +20,7 @@ from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import POINTING, EncoderConfig
 from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of, map_labels
-from pfl_audit.models.encoders.page_feature_cache import PageFeatureCache
+from pfl_audit.models.encoders.pages import PageFeatureCache
 from pfl_audit.models.family import FLOATS, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, TokenIds
 from pfl_audit.models.memory import keep_freed_memory

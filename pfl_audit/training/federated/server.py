@@ -18,8 +18,7 @@ from pfl_audit.models.tensor_record import read_state, write_state
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.kept import KeptMessages
-from pfl_audit.training.federated.messages import SERVER, Engine, Report, RoundTask
-from pfl_audit.training.federated.norms import Norms, mean_norms
+from pfl_audit.training.federated.messages import SERVER, Engine, Norms, Report, RoundTask, mean_norms
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.secure_rng import SecretStream, seed_for
 from pfl_audit.training.federated.settings import FederatedSettings

@@ -23,10 +23,9 @@ from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.training.forms.begin import encoder_from, new_encoder
-from pfl_audit.training.forms.epochs import History, train_encoder
+from pfl_audit.training.forms.epochs import CRITERIA, History, best_epoch, train_encoder
 from pfl_audit.training.forms.model import TrainableEncoder
 from pfl_audit.training.forms.scores import MEASURE
-from pfl_audit.training.forms.selection import CRITERIA, best_epoch
 from pfl_audit.training.forms.settings import FormTrainSettings
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.records import RECORD

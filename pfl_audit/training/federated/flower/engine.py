@@ -16,8 +16,7 @@ from pfl_audit.training.federated.codecs import CODECS, outgoing_model, vector_d
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.nodes import Nodes
-from pfl_audit.training.federated.flower.round_config import ROUND, RoundConfig
-from pfl_audit.training.federated.flower.scale import span
+from pfl_audit.training.federated.flower.round_config import ROUND, RoundConfig, span
 from pfl_audit.training.federated.flower.secure import secure_sum
 from pfl_audit.training.federated.flower.wire import read_report, round_content
 from pfl_audit.training.federated.messages import Report, RoundTask
