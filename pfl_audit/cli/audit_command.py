@@ -267,44 +267,33 @@ def run_and_show(
     ready: Callable[[], None] | None = None,
     outputs: Outputs | None = None,
 ) -> Results:
-    """Run an audit and show its results; see `run_audit` for ``ready``, and `show_results`."""
-    from pfl_audit.core.runner import run_audit
-
-    results = run_audit(plan, make_progress(quiet=quiet), ready)
-    show_results(results, plan.out, as_json=as_json, gate=gate, show=show, outputs=outputs)
-    return results
-
-
-def show_results(
-    results: Results,
-    folder: Path,
-    *,
-    as_json: bool,
-    gate: bool = True,
-    show: bool = True,
-    outputs: Outputs | None = None,
-) -> None:
-    """Render the reports, show the verdict, and leave with the right exit code.
+    """Run an audit, render the reports, show the verdict, and leave with the right exit code.
 
     Args:
-        outputs: Further files to write.
+        plan: What to audit, and how.
         as_json: Whether results.json is printed in place of the verdict.
+        quiet: Whether no progress is shown.
         gate: Whether findings decide the exit code.
         show: Whether the verdict is printed.
+        ready: As of `run_audit`.
+        outputs: Further files to write.
     """
     from pfl_audit.api import render
     from pfl_audit.cli.summary import show_verdict
     from pfl_audit.core.audit_verdict import exit_code
+    from pfl_audit.core.runner import run_audit
 
-    reports = render(results, folder)
+    results = run_audit(plan, make_progress(quiet=quiet), ready)
+    reports = render(results, plan.out)
     if outputs is not None:
-        reports = [*reports, *outputs.write(results, folder, reports)]
+        reports = [*reports, *outputs.write(results, plan.out, reports)]
     if as_json:
         print_json(results.model_dump(mode="json"))
     elif show:
-        show_verdict(results, folder, reports)
+        show_verdict(results, plan.out, reports)
     if gate and (code := exit_code(results.verdict)):
         raise typer.Exit(code)
+    return results
 
 
 def command_line() -> str:

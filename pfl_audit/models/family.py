@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
 from pfl_audit.models.protocol import Capability, DocumentModel
 
@@ -97,27 +97,28 @@ class GradientFamily(Protocol):
         """
 
 
+class FormOptions(TypedDict, total=False):
+    """How a checkpoint is opened to read forms.
+
+    Attributes:
+        visual_noise: Seed of Gaussian noise that replaces every page image, or None.
+        precision: Floating-point type of the network's arithmetic.
+        label_map: Field label of the forms to a tag of the model, or to ``O``, where the names differ.
+        batch_tokens: Largest number of tokens in a batch; None for the model's own limit.
+    """
+
+    visual_noise: int | None
+    precision: Precision
+    label_map: Mapping[str, str] | None
+    batch_tokens: int | None
+
+
 @runtime_checkable
 class FormFamily(Protocol):
     """A family whose models read the tokens of forms."""
 
-    def open_forms(
-        self,
-        folder: Path,
-        *,
-        device: str,
-        visual_noise: int | None = None,
-        precision: Precision = "fp32",
-        label_map: Mapping[str, str] | None = None,
-        batch_tokens: int | None = None,
-    ) -> FormModel:
+    def open_forms(self, folder: Path, *, device: str, **options: Unpack[FormOptions]) -> FormModel:
         """Open a checkpoint to read forms.
-
-        Args:
-            visual_noise: Seed of Gaussian noise that replaces every page image, or None.
-            precision: Floating-point type of the network's arithmetic.
-            label_map: Field label of the forms to a tag of the model, or to ``O``, where the names differ.
-            batch_tokens: Largest number of tokens in a batch; None for the model's own limit.
 
         Raises:
             UsageError: The label map names a tag that the model does not have.

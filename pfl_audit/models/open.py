@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.adapter_folder import base_of
@@ -14,6 +14,7 @@ from pfl_audit.models.family import (
     AnswerFamily,
     DividedFamily,
     FormFamily,
+    FormOptions,
     GradientFamily,
     ModelFamily,
     Precision,
@@ -102,24 +103,13 @@ def open_gradient_model(name: str, device: str = "cpu") -> GradientModel:
     return _offering(GradientFamily, folder, "training gradient").open_gradients(folder, device=device)  # type: ignore[type-abstract]
 
 
-def open_form_model(
-    name: str,
-    *,
-    device: str = "cpu",
-    visual_noise: int | None = None,
-    precision: Precision = "fp32",
-    label_map: Mapping[str, str] | None = None,
-    batch_tokens: int | None = None,
-) -> FormModel:
+def open_form_model(name: str, *, device: str = "cpu", **options: Unpack[FormOptions]) -> FormModel:
     """Open a model that reads the tokens of forms.
 
     Args:
         name: Local checkpoint folder.
         device: As in ``device.usable_device``.
-        visual_noise: As in FormFamily.open_forms.
-        precision: As in FormFamily.open_forms.
-        label_map: As in FormFamily.open_forms.
-        batch_tokens: As in FormFamily.open_forms.
+        options: As of FormOptions.
 
     Raises:
         UsageError: As in open_model.
@@ -127,16 +117,8 @@ def open_form_model(
         AuditError: As in open_model.
     """
     device = usable_device(device)
-    folder = Path(name)
-    family = _offering(FormFamily, folder, "reading of forms")  # type: ignore[type-abstract]
-    return family.open_forms(
-        folder,
-        device=device,
-        visual_noise=visual_noise,
-        precision=precision,
-        label_map=label_map,
-        batch_tokens=batch_tokens,
-    )
+    family = _offering(FormFamily, Path(name), "reading of forms")  # type: ignore[type-abstract]
+    return family.open_forms(Path(name), device=device, **options)
 
 
 def open_any(name: str, *, device: str = "cpu", download: bool = False) -> DocumentModel | FormModel:

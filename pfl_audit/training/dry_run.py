@@ -12,10 +12,7 @@ from typing import Any
 
 import torch
 
-from pfl_audit.documents.document import Query
 from pfl_audit.models.memory import peak_memory
-from pfl_audit.models.pretraining import SelfPretraining, one_a_page
-from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated import communication
 from pfl_audit.training.federated.clients import Client
@@ -28,8 +25,7 @@ from pfl_audit.training.loop import set_training
 from pfl_audit.training.refusals import most_refusals
 from pfl_audit.training.run import prepare
 from pfl_audit.training.settings import TrainSettings
-from pfl_audit.training.start import Settings, TrainRun, begin, choose, on_pages
-from pfl_audit.training.trainable import Trainable
+from pfl_audit.training.start import Settings, Training, TrainRun, begin, choose, on_pages
 
 _COPIES = 9
 """Vectors beside the weights: gradient, two moments, the round's weights and sum, an update, the same clipped, noise,
@@ -52,6 +48,7 @@ def plan_run(
         model = begin(elsewhere, prepared.corpus, settings)
         pages = on_pages(run.pretraining, model)
         _, trainable = choose(model, run.lora, settings, pages)
+        training = Training(model, trainable, prepared.train, prepared.valid, progress, pages)
         if not isinstance(settings, TrainSettings):
             federation = Federation(
                 run.mode,
@@ -62,35 +59,25 @@ def plan_run(
                 run.device,
                 pretraining=run.pretraining,
             )
-            return dry_run(federation, model, trainable, prepared.train, progress, pages)
+            return _plan_federated(federation, training)
         trained = {"tensors": len(trainable.names), "numbers": trainable.size}
         plan: dict[str, Any] = {"mode": run.mode, "clients": [], "trained": trained, "privacy": None}
-        plan["estimate"] = estimate(model, trainable, prepared.train, settings, settings.steps, progress)
-        if run.pretraining and pages:
-            first, queries = run.pretraining.central(settings), one_a_page(prepared.train)
-            plan["pretraining"] = {"estimate": estimate(pages, trainable, queries, first, first.steps, progress)}
+        plan["estimate"] = _estimate(training, settings, settings.steps)
+        if run.pretraining and training.before:
+            first = run.pretraining.central(settings)
+            plan["pretraining"] = {"estimate": _estimate(training.before, first, first.steps)}
         return plan
 
 
-def dry_run(
-    federation: Federation,
-    model: QuestionModel,
-    trainable: Trainable,
-    train: Sequence[Query],
-    progress: Progress,
-    pages: SelfPretraining | None = None,
-) -> dict[str, Any]:
+def _plan_federated(federation: Federation, training: Training) -> dict[str, Any]:
     """The plan of a federated or private run.
-
-    Args:
-        pages: The model on its pages alone, for a federation with self-pretraining.
 
     Returns:
         Clients, tensors, messages, guarantee, and an estimate of time (seconds) and memory (bytes); ``pretraining`` has
         rounds and estimate of that phase, while messages and guarantee are of both.
     """
-    clients = federation.clients(train)
-    plan = federation.agree(clients, progress)
+    clients, trainable = federation.clients(training.train), training.trainable
+    plan = federation.agree(clients, training.progress)
     sent = _expected_messages(federation, plan, len(clients))
     plan_record: dict[str, Any] = {
         "mode": federation.mode,
@@ -101,11 +88,11 @@ def dry_run(
         "rounds": federation.settings.rounds,
         "trained": {"tensors": len(trainable.names), "numbers": trainable.size},
         "privacy": None,
-        "estimate": _phase(federation, model, trainable, train, plan, progress),
+        "estimate": _phase(federation, training, plan),
     }
-    if federation.pretraining and pages:
-        phase, queries = federation.first(federation.pretraining), one_a_page(train)
-        taken = _phase(phase, pages, trainable, queries, plan, progress)
+    if federation.pretraining and training.before:
+        phase = federation.first(federation.pretraining)
+        taken = _phase(phase, training.before, plan)
         plan_record["pretraining"] = {"rounds": phase.settings.rounds, "estimate": taken}
         sent += _expected_messages(phase, plan, len(clients))
     if plan is not None:
@@ -117,19 +104,12 @@ def dry_run(
     return plan_record
 
 
-def _phase(
-    federation: Federation,
-    model: TrainableModel[Query],
-    trainable: Trainable,
-    train: Sequence[Query],
-    plan: PrivacyPlan | None,
-    progress: Progress,
-) -> dict[str, Any]:
+def _phase(federation: Federation, training: Training, plan: PrivacyPlan | None) -> dict[str, Any]:
     """Time (seconds) and memory (bytes) of a phase."""
-    settings, clients = federation.settings, federation.clients(train)
-    taken = estimate(model, trainable, train, settings, _expected_steps(settings, plan, clients), progress)
+    settings, clients = federation.settings, federation.clients(training.train)
+    taken = _estimate(training, settings, _expected_steps(settings, plan, clients))
     if plan is not None:
-        draws = settings.rounds * max(1.0, _expected_clients(settings, plan, len(clients))) * trainable.size
+        draws = settings.rounds * max(1.0, _expected_clients(settings, plan, len(clients))) * training.trainable.size
         taken["seconds"] += round(draws * _seconds_a_draw())
     return taken
 
@@ -158,21 +138,15 @@ def _expected_steps(settings: FederatedSettings, plan: PrivacyPlan | None, clien
     return settings.rounds * rate * sum(steps(len(rows)) for client in clients for rows in client.providers)
 
 
-def estimate(
-    model: TrainableModel[Query],
-    trainable: Trainable,
-    train: Sequence[Query],
-    settings: FederatedSettings | TrainSettings,
-    steps: float,
-    progress: Progress,
-) -> dict[str, Any]:
+def _estimate(training: Training, settings: FederatedSettings | TrainSettings, steps: float) -> dict[str, Any]:
     """Time (seconds) and memory (bytes) of so many optimiser steps, encoding of the pages included.
 
     Measured on two batches, forwards and backwards; no weight is changed.
     """
+    model, train = training.model, training.train
     some = [train[at] for at in range(0, len(train), max(1, len(train) // (2 * settings.batch_size)))]
     began = time.perf_counter()
-    examples = model.examples(some, progress)
+    examples = model.examples(some, training.progress)
     a_page = (time.perf_counter() - began) / len({query.document.id for query in some})
     set_training(model.network, model.page_encoder)
     seconds = []
@@ -191,7 +165,7 @@ def estimate(
         "optimiser_steps": round(steps),
         "seconds_a_step": round(min(seconds), 3),
         "seconds": round(a_page * pages + steps * min(seconds)),
-        "peak_memory_bytes": peak_memory() + _COPIES * trainable.bytes_once + held * examples.page_bytes,
+        "peak_memory_bytes": peak_memory() + _COPIES * training.trainable.bytes_once + held * examples.page_bytes,
     }
 
 

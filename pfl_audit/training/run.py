@@ -36,7 +36,7 @@ from pfl_audit.training.pretraining import FOLDER
 from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.records import RECORD, public_part, read_record, write_private
 from pfl_audit.training.settings import TrainSettings
-from pfl_audit.training.start import Settings, TrainRun, begin, choose, on_pages
+from pfl_audit.training.start import Settings, Training, TrainRun, begin, choose, on_pages
 from pfl_audit.version import __version__, package_versions
 
 WEIGHTS = "model.safetensors"
@@ -129,20 +129,9 @@ def _train(
             pairs = canaries.in_pairs(privacy)
             planted = canaries.planted(run.canaries, run.out, model, prepared.train, progress, pairs=pairs)
             coins, train = stack.enter_context(planted)
+        training = Training(model, trainable, train, prepared.valid, progress, pages, group)
         if isinstance(settings, TrainSettings):
-            done = train_central_phases(
-                model,
-                pages,
-                run.pretraining,
-                train,
-                prepared.valid,
-                settings,
-                run.out,
-                identity=prepared.identity,
-                progress=progress,
-                trainable=trainable,
-                group=group,
-            )
+            done = train_central_phases(training, run.pretraining, settings, run.out, prepared.identity)
             if group.size > 1:
                 done["processes"] = group.size
         else:
@@ -158,7 +147,7 @@ def _train(
                 pretraining=run.pretraining,
                 kept=kept_path(run.out) if run.keep_updates else None,
             )
-            done = train_federated(federation, model, trainable, train, prepared.valid, progress, pages, group)
+            done = train_federated(federation, training)
     if not group.leads:
         return {}
     data = {

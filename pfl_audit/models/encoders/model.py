@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import POINTING, EncoderConfig
 from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of, map_labels
 from pfl_audit.models.encoders.pages import PageFeatureCache
-from pfl_audit.models.family import FLOATS, Precision
+from pfl_audit.models.family import FLOATS, FormOptions, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
@@ -315,18 +315,11 @@ class EncoderModel(OpenedCheckpoint):
         return computing(str(self._device), self._precision)
 
 
-def open_form_model(
-    folder: Path,
-    device: str = "cpu",
-    visual_noise: int | None = None,
-    precision: Precision = "fp32",
-    label_map: Mapping[str, str] | None = None,
-    batch_tokens: int | None = None,
-) -> EncoderModel:
+def open_form_model(folder: Path, device: str = "cpu", **options: Unpack[FormOptions]) -> EncoderModel:
     """Open a checkpoint folder as a form model."""
     opened = open_encoder(folder)  # first: it refuses a file without reading all of it
     files = fingerprint_files(folder)
-    return EncoderModel(opened, files, folder, device, visual_noise, precision, label_map, batch_tokens)
+    return EncoderModel(opened, files, folder, device, **options)
 
 
 def _later_settings(config: EncoderConfig) -> list[dict[str, object]]:
