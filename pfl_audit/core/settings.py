@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, get_args, get_origin, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
+from pfl_audit.core.redaction import visible
 from pfl_audit.errors import UsageError
 
 _HEAD = "settings as published"
@@ -102,6 +103,7 @@ def checkpoints_of(settings: Settings) -> list[tuple[str, str]]:
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
+TableT = TypeVar("TableT", bound=BaseModel)
 
 
 def read_settings(model: type[SettingsT], values: Mapping[str, object], owner: str) -> SettingsT:
@@ -118,12 +120,38 @@ def read_settings(model: type[SettingsT], values: Mapping[str, object], owner: s
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
+        name, problem = _first_fault(error)
         setting = f"the setting '{name}' of {owner}" if name else f"a setting of {owner}"
-        raise UsageError(
-            f"{setting} is wrong: {first['msg']}", f"'pfl-audit explain {owner}' lists the settings"
-        ) from error
+        raise UsageError(f"{setting} is wrong: {problem}", f"'pfl-audit explain {owner}' lists the settings") from error
+
+
+def read_tables(
+    model: type[TableT], tables: Sequence[Mapping[str, object]], name: str, keys: str, context: object = None
+) -> list[TableT]:
+    """Tables of a configuration file.
+
+    Args:
+        name: What one of them is, for the error.
+        keys: Keys that a table takes, for the error.
+        context: For the validators of ``model``.
+
+    Raises:
+        UsageError: A key is missing, unknown or wrong; the table is named by its position.
+    """
+    found = []
+    for place, table in enumerate(tables, 1):
+        try:
+            found.append(model.model_validate(dict(table), context=context))
+        except ValidationError as error:
+            key, problem = _first_fault(error)
+            raise UsageError(f"{name} {place}: '{visible(key, 80)}' is wrong: {problem}", f"Give {keys}") from error
+    return found
+
+
+def _first_fault(error: ValidationError) -> tuple[str, str]:
+    """Name of the first field that is wrong, and what is wrong with it."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return ".".join(str(part) for part in first["loc"]), first["msg"]
 
 
 def with_published(model: type[Settings], stated: Mapping[str, object]) -> dict[str, object]:
