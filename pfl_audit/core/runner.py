@@ -41,6 +41,9 @@ from pfl_audit.inputs import require_folder
 from pfl_audit.progress import Progress, Silent
 from pfl_audit.version import __version__, package_versions
 
+_OF_THE_PLAN = ("model", "device", "download", "seed", "workers", "cluster", "share", "precision", "batch_tokens")
+"""What a subject is told of the plan, under the names that it has there."""
+
 
 def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | None = None) -> Results:
     """Audit, write ``results.json``, and return it.
@@ -220,20 +223,12 @@ class AuditRun:
         asked = frozenset(key for key, spec in self.specs.items() if self.is_requested(spec))
         planned = partial(planned_questions, self.attacks.values(), asked, settings=self.settings)
         return AuditJob(
-            plan.model,
-            plan.device,
-            plan.download,
-            plan.seed,
-            store,
-            states,
-            self.progress,
-            planned,
-            self.given,
-            plan.workers,
-            plan.cluster,
-            plan.share,
-            plan.precision,
-            plan.batch_tokens,
+            store=store,
+            states=states,
+            progress=self.progress,
+            planned=planned,
+            settings=self.given,
+            **{name: getattr(plan, name) for name in _OF_THE_PLAN},
         )
 
     def open(self, store: ResponseStore) -> None:

@@ -53,6 +53,9 @@ class SelfPretraining:
         UsageError: The model's family has no self-pretraining, or there is no task.
     """
 
+    points = False
+    """It takes no question."""
+
     def __init__(self, model: QuestionModel, tasks: Sequence[Task], form: Form = Form.PAPER) -> None:
         if not isinstance(model, DenoisingModel):
             raise UsageError(
@@ -82,11 +85,6 @@ class SelfPretraining:
     def length(self, query: Query) -> int:
         """Number of tokens of the page's input in the first task; another draw of masks changes it a little."""
         return self._example(query, self.tasks[0], np.random.default_rng(_FIXED)).length
-
-    @property
-    def points(self) -> bool:
-        """False: it takes no question."""
-        return False
 
     def can_write(self, text: str) -> bool:
         """False: no answer is trained."""

@@ -23,7 +23,7 @@ from pfl_audit.training.federated.secure_rng import SecretStream, new_key
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
 from pfl_audit.training.loop import set_training
 from pfl_audit.training.refusals import most_refusals
-from pfl_audit.training.run import prepare
+from pfl_audit.training.run import federation_of, prepare
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.start import Settings, Training, TrainRun, begin, choose, on_pages
 
@@ -50,16 +50,7 @@ def plan_run(
         _, trainable = choose(model, run.lora, settings, pages)
         training = Training(model, trainable, prepared.train, prepared.valid, progress, pages)
         if not isinstance(settings, TrainSettings):
-            federation = Federation(
-                run.mode,
-                settings,
-                privacy,
-                elsewhere.out,
-                prepared.identity,
-                run.device,
-                pretraining=run.pretraining,
-            )
-            return _plan_federated(federation, training)
+            return _plan_federated(federation_of(elsewhere, settings, privacy, prepared.identity), training)
         trained = {"tensors": len(trainable.names), "numbers": trainable.size}
         plan: dict[str, Any] = {"mode": run.mode, "clients": [], "trained": trained, "privacy": None}
         plan["estimate"] = _estimate(training, settings, settings.steps)

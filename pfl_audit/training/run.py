@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from pfl_audit.models.device import usable_device
 from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.out_folder import OutFolder
+from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.ledger import Ledger, require_cap
 from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
@@ -28,7 +28,7 @@ from pfl_audit.training.federated.kept import kept_path
 from pfl_audit.training.federated.kept import read_record as read_kept
 from pfl_audit.training.federated.phases import train_federated
 from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secrets
-from pfl_audit.training.federated.settings import PrivacySettings
+from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.parts import of_some_providers, places, split_queries
@@ -135,19 +135,7 @@ def _train(
             if group.size > 1:
                 done["processes"] = group.size
         else:
-            federation = Federation(
-                run.mode,
-                settings,
-                privacy,
-                run.out,
-                prepared.identity,
-                run.device,
-                ledger=run.budget,
-                budget_cap=run.budget_cap,
-                pretraining=run.pretraining,
-                kept=kept_path(run.out) if run.keep_updates else None,
-            )
-            done = train_federated(federation, training)
+            done = train_federated(federation_of(run, settings, privacy, prepared.identity), training)
     if not group.leads:
         return {}
     data = {
@@ -159,11 +147,25 @@ def _train(
         **done.pop("data", {}),
     }
     record = {"mode": run.mode, "data": data, **done, "lora": run.lora or None, "identity": prepared.identity}
-    released = {}
-    if coins is not None:
-        record["canaries"] = coins.public()
-        released[canaries.RECORD] = coins.revealed()
-    return conclude(model, adapters, run.out, record, half=run.half, beside=released)
+    return conclude(model, adapters, run.out, record, half=run.half, coins=coins)
+
+
+def federation_of(
+    run: TrainRun, settings: FederatedSettings, privacy: PrivacySettings | None, identity: dict[str, Any]
+) -> Federation:
+    """Who takes part in a run that is not central, and what it promises."""
+    return Federation(
+        run.mode,
+        settings,
+        privacy,
+        run.out,
+        identity,
+        run.device,
+        ledger=run.budget,
+        budget_cap=run.budget_cap,
+        pretraining=run.pretraining,
+        kept=kept_path(run.out) if run.keep_updates else None,
+    )
 
 
 def is_complete(out: Path) -> bool:
@@ -197,14 +199,14 @@ def conclude(
     record: dict[str, Any],
     *,
     half: bool,
-    beside: Mapping[str, Any] | None = None,
+    coins: Manifest | None = None,
 ) -> dict[str, Any]:
     """Write the checkpoint with its record, and remove what was only needed to get there.
 
     Of a private run the checkpoint gets the public part, and the private record beside it everything.
 
     Args:
-        beside: Further JSON files of the checkpoint, name to content.
+        coins: Of canaries that were planted; the checkpoint reveals them.
 
     Returns:
         The record, with the versions of what made it.
@@ -212,13 +214,15 @@ def conclude(
     if adapters is not None:
         adapters.save(out / ADAPTERS)
         adapters.merge()
+    planted = {"canaries": coins.public()} if coins else {}
     promise = {"privacy": record["privacy"] or NO_PRIVACY}
-    record = {**record, **promise, "version": __version__, "packages": package_versions()}
+    record = {**record, **planted, **promise, "version": __version__, "packages": package_versions()}
     released = record
     if record["privacy"] != NO_PRIVACY:
         released = public_part(record)
         write_private(out, record)
-    model.save(out, {RECORD: released, **(beside or {})}, half=half)
+    revealed = {canaries.RECORD: coins.revealed()} if coins else {}
+    model.save(out, {RECORD: released, **revealed}, half=half)
     forget(out)
     return record
 

@@ -64,6 +64,7 @@ class TrainableEncoder:
 
     page_encoder = None
     adapters = None
+    points = False
 
     def __init__(self, loaded: LoadedEncoder, device: str, batch_size: int) -> None:
         self.network = loaded.network.to(device)
@@ -78,11 +79,6 @@ class TrainableEncoder:
     def length(self, window: Window) -> int:
         """Number of tokens of a window."""
         return len(window.ids)
-
-    @property
-    def points(self) -> bool:
-        """False: it takes no question."""
-        return False
 
     def can_write(self, text: str) -> bool:
         """A form encoder writes no answers."""

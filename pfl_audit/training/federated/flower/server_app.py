@@ -138,11 +138,7 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
             "lora": agreement.lora or None,
             "identity": identity,
         }
-        released = {}
-        if coins is not None:
-            record["canaries"] = coins.public()
-            released[canaries.RECORD] = coins.revealed()
-        record = conclude(model, adapters, out, record, half=config.half, beside=released)
+        record = conclude(model, adapters, out, record, half=config.half, coins=coins)
     _let_go(messenger, nodes, run, agreement, progress)
     (out / RUN_FILE).unlink(missing_ok=True)
     return record
