@@ -195,9 +195,7 @@ def targets_of(path: Path, table: Mapping[str, Any]) -> dict[str, dict[str, Any]
     Raises:
         UsageError: They are no tables, a name is missing, unfit for a folder or there twice, or one sets ``out``.
     """
-    given = table.get(TARGETS, [])
-    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
-        raise UsageError(f"{path}: '{TARGETS}' must be tables", f"Write [[{TARGETS}]] before each")
+    given: list[dict[str, Any]] = _list_of_tables(path, TARGETS, table.get(TARGETS, []))
     if len(given) > _MOST_TARGETS:
         raise UsageError(f"{path} has {len(given)} targets, more than {_MOST_TARGETS}", "Write several files")
     found: dict[str, dict[str, Any]] = {}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -68,19 +67,9 @@ class SelfPretraining:
         self.tasks, self.form = tuple(dict.fromkeys(tasks)), form
         self.network: nn.Module = model.network
         self.adapters: AdapterLayout | None = model.adapters
-
-    @property
-    def page_encoder(self) -> nn.Module | None:
-        """As of the model."""
-        return self._model.page_encoder
-
-    def train_markers(self) -> None:
-        """Train the embeddings of the added tokens, also beside adapters and frozen embeddings."""
-        self._model.train_markers()
-
-    def is_frozen(self, name: str) -> bool:
-        """As of the model."""
-        return self._model.is_frozen(name)
+        self.page_encoder = model.page_encoder
+        # What is trained is the model's own, and a checkpoint is the model's with the added tokens.
+        self.is_frozen, self.train_markers, self.save = model.is_frozen, model.train_markers, model.save
 
     def length(self, query: Query) -> int:
         """Number of tokens of the page's input in the first task; another draw of masks changes it a little."""
@@ -117,10 +106,6 @@ class SelfPretraining:
                     loss = self.loss([queries[row] for row in rows], pages(rows), task, rng)
                     totals[task] += len(rows) * float(loss)
         return {f"loss_{task}": total / len(queries) for task, total in totals.items()}
-
-    def save(self, folder: Path, records: Mapping[str, Any], *, half: bool) -> None:
-        """Write the model's checkpoint, with the tokens of self-pretraining."""
-        self._model.save(folder, records, half=half)
 
     def _example(self, query: Query, task: Task, rng: np.random.Generator) -> Example:
         return self._model.denoising(query.document, task, self.form, rng)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pfl_audit.documents.document import Query
-from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.errors import AuditError, UsageError, another_run
 from pfl_audit.files import atomic_write, sha256_json
 from pfl_audit.models.page_store import PAGES_FILE
 from pfl_audit.models.tensor_record import read_state
@@ -241,10 +241,7 @@ class Federation:
         if len(held) != KEY_BYTES + len(owner):
             raise AuditError(f"{path} is damaged", f"Delete {self.out} to begin the run again")
         if held[KEY_BYTES:] != owner or (seed is not None and key != new_key(seed, use)):
-            raise UsageError(
-                f"{self.out} holds a run with other data or settings",
-                "Name another --out, or repeat the command that began it",
-            )
+            raise another_run(self.out)
         return SecretStream(key)
 
     def worker(self, client: Client, trainer: Trainer, plan: PrivacyPlan | None, stream: SecretStream) -> Worker:
