@@ -28,7 +28,7 @@ from pfl_audit.core.fields import Cell
 from pfl_audit.core.results import Table
 from pfl_audit.documents.forms.form import FormCorpus
 from pfl_audit.documents.forms.partition import partition_forms
-from pfl_audit.documents.forms.writer import write_forms
+from pfl_audit.documents.forms.readers.jsonl import write_forms
 from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.metrics.arrays import Floats

@@ -25,10 +25,9 @@ from pfl_audit.inputs import require_input
 from pfl_audit.registry import entries
 
 if TYPE_CHECKING:
-    from pfl_audit.documents.check import CorpusCheck
+    from pfl_audit.documents.check import CorpusCheck, FormCheck
     from pfl_audit.documents.corpus import Corpus
     from pfl_audit.documents.document import Document
-    from pfl_audit.documents.forms.check import FormCheck
     from pfl_audit.fitness.page_look import PageLooks
     from pfl_audit.fitness.verdict import Fitness
     from pfl_audit.progress import Progress
@@ -79,9 +78,8 @@ def check(
     from pfl_audit.cli.fitness import show_fitness, show_power
     from pfl_audit.core.power import power_table
     from pfl_audit.core.redaction import Redactor, visible
-    from pfl_audit.documents.check import check_corpus, check_pages
+    from pfl_audit.documents.check import check_corpus, check_forms, check_pages
     from pfl_audit.documents.corpus import is_training
-    from pfl_audit.documents.forms.check import check_forms
     from pfl_audit.documents.forms.readers import reader_of
     from pfl_audit.documents.units import UNITS
 

@@ -24,8 +24,7 @@ from pfl_audit.core.published import require_checks
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.resamples import keep_resamples
 from pfl_audit.core.results import Check, Provenance, Results, Target, write_results
-from pfl_audit.core.run_folder import RunFolder
-from pfl_audit.core.run_log import RunLog
+from pfl_audit.core.run_folder import RunFolder, RunLog
 from pfl_audit.core.settings import Settings, checkpoints_of, label_of, private_options, read_settings, with_published
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import SUBJECTS, AuditJob, Estimate, EstimatedSubject, ModelFacts, Opened, asked_of

@@ -12,7 +12,7 @@ from PIL import Image
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import PARTS, Field, Form, FormCorpus, FormPart
 from pfl_audit.documents.forms.readers import open_forms
-from pfl_audit.documents.forms.writer import write_forms
+from pfl_audit.documents.forms.readers.jsonl import write_forms
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.synthetic.canvas import WIDTH, Canvas
 from pfl_audit.documents.synthetic.forms_content import PLANTED, Sheet, draw_sheet
