@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pfl_audit.version import __version__
+
 if TYPE_CHECKING:
     from pfl_audit.api import audit as audit
     from pfl_audit.api import open_corpus as open_corpus
     from pfl_audit.api import open_model as open_model
     from pfl_audit.api import render as render
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "audit", "open_corpus", "open_model", "render"]
 
 

@@ -12,7 +12,7 @@ from pfl_audit.errors import UsageError
 if TYPE_CHECKING:
     from pfl_audit.core.results import Results
     from pfl_audit.core.review import Release
-    from pfl_audit.core.verdict import FailOn
+    from pfl_audit.core.schema import FailOn
     from pfl_audit.core.waivers import Waiver
     from pfl_audit.documents.corpus import Corpus
     from pfl_audit.documents.readers import Part

@@ -64,6 +64,13 @@ class UsageError(AuditError):
     exit_code = EXIT_USAGE
 
 
+def another_run(folder: object) -> UsageError:
+    """The error of a folder whose files belong to a run with other data or settings."""
+    return UsageError(
+        f"{folder} holds a run with other data or settings", "Name another --out, or repeat the command that began it"
+    )
+
+
 def is_interrupt(error: BaseException | None) -> bool:
     """Whether an error is an interrupt, or was raised while one was handled (e.g. by writing to a closed terminal)."""
     while error is not None and not isinstance(error, KeyboardInterrupt):

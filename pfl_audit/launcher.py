@@ -1,4 +1,4 @@
-"""How this process was started: by itself, or by torchrun or accelerate as one of several."""
+"""How this process was started: by itself, or by torchrun or accelerate as one of several; only one of these speaks."""
 
 from __future__ import annotations
 
@@ -71,3 +71,48 @@ def _number(environment: Mapping[str, str], name: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 7):
         raise UsageError(f"the environment variable {name} is no number", f"Unset it. {ALONE}")
     return int(text)
+
+
+def silence_followers() -> None:
+    """Print nothing from a process that does not lead, but for the traceback that is asked for."""
+    try:
+        follows = not launch().leads
+    except UsageError:  # the command says so
+        return
+    if follows:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        if os.environ.get("PFL_AUDIT_TRACEBACK") != "1":
+            os.dup2(nowhere, 2)
+
+
+def require_one_process(what: str) -> None:
+    """Refuse several processes.
+
+    Args:
+        what: Command or option that is one process.
+
+    Raises:
+        UsageError: Several were started.
+    """
+    if (size := launch().size) > 1:
+        raise UsageError(
+            f"{what} is one process, and {size} were started",
+            f"{ALONE}: --workers and --cluster divide an audit, Flower a federation",
+        )
+
+
+def require_shared_training(mode: str) -> None:
+    """Refuse several processes for a training that they cannot share, and what their launcher was asked for.
+
+    Args:
+        mode: Mode of the training.
+
+    Raises:
+        UsageError: They were started on several machines, for low precision, or for clients of a federation.
+    """
+    if launch().size == 1:
+        return
+    check_launch()
+    if mode not in ("central", "central-dp"):
+        require_one_process(f"train --mode {mode}")

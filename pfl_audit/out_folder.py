@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.errors import AuditError, UsageError, another_run
 from pfl_audit.files import cannot_write, is_new, make_folder, remove_empty, sha256_json
 from pfl_audit.inputs import read_bytes
 
@@ -120,10 +120,7 @@ class OutFolder:
         if held is not None and held.get("kind") != self._kind:
             raise UsageError(f"{self.path} holds the files of another command", "Name another --out")
         if held is not None and held.get("settings") != settings and any((self.path / name).exists() for name in keeps):
-            raise UsageError(
-                f"{self.path} holds a run with other data or settings",
-                "Name another --out, or repeat the command that began it",
-            )
+            raise another_run(self.path)
         self._owned = True
         self._clean_up()
         content = json.dumps({"made_by": "pfl-audit", "kind": self._kind, "settings": settings}).encode()

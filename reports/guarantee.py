@@ -5,13 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pfl_audit.core.numbers import (
-    contradicts_guarantee,
-    exceeds_guarantee,
-    interval,
-    number,
-    surest_bounded,
-)
+from pfl_audit.core.contradiction import contradicts_guarantee, exceeds_guarantee, surest_bounded
+from pfl_audit.core.numbers import interval, number
 from pfl_audit.core.results import Check, Metric, Results, Table
 from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name

@@ -14,7 +14,7 @@ from jinja2 import Environment, StrictUndefined, select_autoescape
 from jinja2.loaders import PackageLoader
 from markupsafe import Markup, escape
 
-from pfl_audit.core.gate_text import gate_lines
+from pfl_audit.core.gates import gate_lines
 from pfl_audit.core.numbers import chance, interval, number
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Results

@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Iterable
 
-from pfl_audit.core.gate_record import Gate, LimitResult
 from pfl_audit.core.gates import slug
 from pfl_audit.core.numbers import chance, headline, in_format, interval, number
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Results
+from pfl_audit.core.schema import Gate, LimitResult
 
 _HEADS = {"leaks": "Leaks", "no-evidence": "No evidence of a leak", "incomplete": "Incomplete"}
 _LEVELS = {"leak": "leak", "weak": "weak sign", "none": "no evidence", "unresolved": "unresolved"}

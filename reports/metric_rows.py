@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pfl_audit.core.published import beside
-from pfl_audit.core.published_number import PublishedNumber
 from pfl_audit.core.results import Check, Metric, Results
+from pfl_audit.core.schema import PublishedNumber
 from pfl_audit.reports.words import slice_name
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pfl_audit.core.audited import audited
+from pfl_audit.core.audit_verdict import audited
 from pfl_audit.core.published import labels
 from pfl_audit.core.results import Check, Results
 from pfl_audit.reports.coverage import BESIDES, coverage

@@ -12,12 +12,12 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import quote
 
-from pfl_audit.core.gate_record import LimitResult
+from pfl_audit.core.audit_verdict import exit_code
 from pfl_audit.core.gates import matches
 from pfl_audit.core.numbers import headline, in_format, interval, number
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Results
-from pfl_audit.core.verdict import exit_code
+from pfl_audit.core.schema import LimitResult
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {"leak": "error", "weak": "warning"}

@@ -145,7 +145,7 @@ def _serve_programs(server: socket.socket) -> None:
 
 
 def _serve(name: str) -> None:
-    from pfl_audit.cli.libraries import restrain
+    from pfl_audit.cli.process import restrain
 
     server = listen(name)  # what asks during the imports waits
     restrain()

@@ -8,7 +8,7 @@ from pfl_audit.attacks.questions.inputs import CANARIES
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Review
 from pfl_audit.core.settings import Settings
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.questions.context import QuestionContext

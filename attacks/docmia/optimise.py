@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from torch import nn
 
-from pfl_audit import __version__
 from pfl_audit.attacks.docmia.specs import DocmiaSettings
 from pfl_audit.attacks.docmia.travel import Travel, last_matrices, travel
 from pfl_audit.attacks.questions.context import QuestionContext
@@ -25,6 +24,7 @@ from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.progress import Silent, Task
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.start import open_trainable
+from pfl_audit.version import __version__
 
 COLUMNS = ("distance", "steps", "before", "after")
 

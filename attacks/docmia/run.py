@@ -28,8 +28,9 @@ from pfl_audit.files import cannot_write, make_folder, sha256_json
 from pfl_audit.fitness.blind import blind_baseline
 from pfl_audit.fitness.document_features import document_features
 from pfl_audit.metrics.arrays import Bools, Floats
-from pfl_audit.training.run import TrainRun, run_training
+from pfl_audit.training.run import run_training
 from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.start import TrainRun
 
 FEWEST = 4
 """Documents of each class below which nothing is measured."""

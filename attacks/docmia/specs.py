@@ -12,7 +12,7 @@ from pfl_audit.attacks.membership.specs import REVIEW
 from pfl_audit.attacks.questions.inputs import BY_DOCUMENT, PRETRAINED
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.settings import Settings
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 
 
 class DocmiaSettings(Settings):

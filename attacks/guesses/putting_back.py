@@ -20,8 +20,7 @@ from pfl_audit.core.verdict import Budget, at_most_weak, level_of
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.contrasts import item_gap, permuted, resampled
 from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_counts, estimate
-from pfl_audit.metrics.permutation import PERMUTATIONS
-from pfl_audit.metrics.sign_flip import sign_flip
+from pfl_audit.metrics.permutation import PERMUTATIONS, sign_flip
 
 FEWEST_UNITS = 10
 """Units with a field on either side below which nothing is decided."""

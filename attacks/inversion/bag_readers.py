@@ -39,7 +39,8 @@ from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.attacks.inversion.word_text import by_matrices, of_matrices, solve
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.samples import Text
 from pfl_audit.models.text_decoder import FirstLayer, TextDecoder
 from pfl_audit.models.word_encoder import Table, WordEncoder
 from pfl_audit.models.word_tables import LooksUpWords, SumsWordsAndBoxes, WordTables

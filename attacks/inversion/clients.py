@@ -19,7 +19,8 @@ from pfl_audit.attacks.inversion.template.values import draw_values, question_fo
 from pfl_audit.documents.document import as_boxes
 from pfl_audit.documents.images import Box
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
-from pfl_audit.models.gradient_protocol import GradientModel, Sample, Text, gradient_of
+from pfl_audit.models.gradient_protocol import GradientModel, gradient_of
+from pfl_audit.models.samples import Sample, Text
 from pfl_audit.progress import Progress
 
 Purpose = Literal["document", "batch", "training", "noise", "defence", "filling"]

@@ -43,7 +43,7 @@ def checks_of(methods: tuple[str, ...], model: Path) -> tuple[str, ...]:
 def _suitable(model: Path) -> tuple[str, ...]:
     """The closed forms where words have tables, else a search."""
     from pfl_audit.models.describe import describe_checkpoint
-    from pfl_audit.models.family import Capability
+    from pfl_audit.models.protocol import Capability
 
     capabilities = describe_checkpoint(model).capabilities
     if Capability.WORD_ENCODER in capabilities:

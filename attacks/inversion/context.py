@@ -19,7 +19,8 @@ from pfl_audit.core.context import AuditContext
 from pfl_audit.core.store import Records
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.calls import Calls, Workers
-from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.samples import Text
 
 Filling = Callable[[int], tuple[Text, ...]]
 """Gives by number the texts of another filling of some forms, one a sample."""

@@ -21,7 +21,8 @@ from pfl_audit.attacks.inversion.matching import Distance, distance, speaking
 from pfl_audit.attacks.inversion.published import Order
 from pfl_audit.attacks.inversion.template.template import Pixels, Template
 from pfl_audit.errors import AuditError
-from pfl_audit.models.gradient_protocol import GradientModel, Text, gradient_of
+from pfl_audit.models.gradient_protocol import GradientModel, gradient_of
+from pfl_audit.models.samples import Text
 from pfl_audit.progress import Silent
 
 _STEP = 1 / 4

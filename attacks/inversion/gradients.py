@@ -35,9 +35,10 @@ from pfl_audit.core.subject import AuditJob
 from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.files import sha256_json
 from pfl_audit.models.calls import Calls
-from pfl_audit.models.gradient_protocol import GradientModel, Sample
+from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.openings import GradientOpening
+from pfl_audit.models.samples import Sample
 from pfl_audit.models.word_tables import LooksUpWords
 
 _REMEMBERED = 8

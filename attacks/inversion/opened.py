@@ -13,8 +13,8 @@ from pfl_audit.core.results import Data
 from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditedModels
 from pfl_audit.models.calls import Calls, Workers
-from pfl_audit.models.family import Capability
 from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.protocol import Capability
 
 
 @dataclass(frozen=True)

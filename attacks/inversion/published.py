@@ -10,7 +10,6 @@ from typing import Protocol
 import numpy as np
 from PIL import Image
 
-from pfl_audit import __version__
 from pfl_audit.attacks.inversion.clients import Clients
 from pfl_audit.attacks.inversion.context import Truth
 from pfl_audit.attacks.inversion.gradients import templates_of
@@ -24,6 +23,7 @@ from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.progress import Progress
 from pfl_audit.registry import Registry
+from pfl_audit.version import __version__
 
 DRAWS = 4
 """Pages that the defender fills in, each with a question of its own."""

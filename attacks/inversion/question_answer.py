@@ -17,7 +17,8 @@ from pfl_audit.attacks.inversion.controls import ANY_ORDER, TOKENS, Counts, in_a
 from pfl_audit.attacks.inversion.donut_text.recovery import TextRecovery, recover_text
 from pfl_audit.attacks.inversion.fit import decoder_misfit, misfit_limits
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.samples import Text
 from pfl_audit.models.text_decoder import TextDecoder
 from pfl_audit.progress import Task
 

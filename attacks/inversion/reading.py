@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from pfl_audit import __version__
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.rapid_ocr import open_rapidocr
 from pfl_audit.models.settings import LARGEST_SIZE
 from pfl_audit.models.weights import read_settings, tensor_names
+from pfl_audit.version import __version__
 
 Pixels = NDArray[np.uint8]
 

@@ -21,7 +21,8 @@ from pfl_audit.attacks.inversion.methods import Method
 from pfl_audit.attacks.inversion.search import Objective, Trace, search
 from pfl_audit.attacks.inversion.settings import InversionSettings, Variation
 from pfl_audit.attacks.inversion.texts import Given
-from pfl_audit.models.gradient_protocol import GradientModel, Text, gradient_of
+from pfl_audit.models.gradient_protocol import GradientModel, gradient_of
+from pfl_audit.models.samples import Text
 from pfl_audit.progress import Progress
 
 Prior = Callable[[Tensor, Tensor], Tensor]

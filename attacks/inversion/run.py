@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter
 
-from pfl_audit import __version__
 from pfl_audit.attacks.inversion import bag, closed_form, question_answer
 from pfl_audit.attacks.inversion.calls import Work, keeps_states, on_each
 from pfl_audit.attacks.inversion.context import Case, GradientContext, bounds_of, keep_page
@@ -37,6 +36,7 @@ from pfl_audit.files import sha256_json
 from pfl_audit.models.calls import Call, Calls, InTurn
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Task, Within
+from pfl_audit.version import __version__
 
 
 @dataclass(frozen=True)

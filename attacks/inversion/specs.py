@@ -6,7 +6,7 @@ from pfl_audit.attacks.inversion.inputs import GRADIENT, MESSAGES
 from pfl_audit.attacks.inversion.methods import METHODS
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Review
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 
 _KNOWS = "the model's weights at that step, and the empty form that the client filled in"
 _BLIND = "the model's weights at that step"

@@ -13,7 +13,8 @@ from pfl_audit.attacks.inversion.donut_text.recovery import recover_text
 from pfl_audit.attacks.inversion.settings import Known
 from pfl_audit.attacks.inversion.word_text import MIXED, TELL, solve, text_of
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.samples import Text
 from pfl_audit.models.text_decoder import TextDecoder
 
 

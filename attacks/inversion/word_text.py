@@ -24,7 +24,8 @@ from pfl_audit.attacks.inversion.matrices.recovery import (
 )
 from pfl_audit.attacks.inversion.update.decay import without_decay
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.samples import Text
 from pfl_audit.models.word_encoder import WordEncoder
 
 LEVEL = 1 / 255

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
 from pfl_audit.attacks.questions.inputs import PRETRAINED, REFERENCES
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 from pfl_audit.registry import ExtensionWarning
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pfl_audit.core.review import Access, Review
 from pfl_audit.core.settings import Flag, PaperValue, Settings
 from pfl_audit.documents.scrubbing import THRESHOLD
 from pfl_audit.documents.units import PROVIDER, Unit
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 
 WHOLE: Final = "membership.provider"
 """Id of the check that has the finding of all attacks."""

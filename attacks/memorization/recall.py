@@ -32,8 +32,8 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrubbing.ocr_lines import OcrLine
 from pfl_audit.documents.scrubbing.questions import ScrubbedQuestions, scrubbed_questions
 from pfl_audit.documents.scrubbing.residual import ResidualKind, residual_identifiers, residual_identifiers_in_image
-from pfl_audit.models.family import Capability
 from pfl_audit.models.page_reader import lines_query, picture_lines, picture_query
+from pfl_audit.models.protocol import Capability
 
 
 def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSettings) -> Check:

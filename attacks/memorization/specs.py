@@ -13,7 +13,7 @@ from pfl_audit.core.settings import Settings
 from pfl_audit.documents.keys import PROVIDER_KEYS
 from pfl_audit.documents.scrubbing import THRESHOLD
 from pfl_audit.documents.units import DOCUMENT, UNITS, Unit
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 
 
 class MemorizationSettings(Settings):

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from pfl_audit import __version__
 from pfl_audit.attacks.questions.calls import (
     UNANSWERABLE,
     are_guesses,
@@ -42,6 +41,7 @@ from pfl_audit.models.protocol import (
     Score,
 )
 from pfl_audit.progress import Progress, Silent
+from pfl_audit.version import __version__
 
 T = TypeVar("T")
 

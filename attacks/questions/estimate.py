@@ -7,11 +7,10 @@ import time
 from pfl_audit.attacks.questions.corpora import audited_corpus
 from pfl_audit.attacks.questions.inputs import QuestionInputs
 from pfl_audit.attacks.questions.opened import open_answering_model
-from pfl_audit.core.estimate import Estimate
-from pfl_audit.core.run_log import peak_memory
-from pfl_audit.core.subject import AuditJob
+from pfl_audit.core.subject import AuditJob, Estimate
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.errors import UnanswerableError
+from pfl_audit.models.memory import peak_memory
 from pfl_audit.models.prompt_template import read_prompt
 from pfl_audit.models.protocol import DocumentModel
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pfl_audit.attacks.questions.inputs import OFFERS, QuestionInputs
-from pfl_audit.core.estimate import Estimate
-from pfl_audit.core.subject import AuditJob, LazySubject
+from pfl_audit.core.subject import AuditJob, Estimate, LazySubject
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.questions.opened import OpenedQuestions

@@ -12,10 +12,9 @@ from pfl_audit.attacks.reconstruction.plan import attacked_labels, fields_of
 from pfl_audit.attacks.reconstruction.proposals import proposers
 from pfl_audit.attacks.reconstruction.search import reconstruct
 from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
-from pfl_audit.core.estimate import Estimate
-from pfl_audit.core.run_log import peak_memory
 from pfl_audit.core.settings import read_settings
-from pfl_audit.core.subject import AuditJob
+from pfl_audit.core.subject import AuditJob, Estimate
+from pfl_audit.models.memory import peak_memory
 from pfl_audit.progress import Silent
 
 _SAMPLE = 33

@@ -22,7 +22,6 @@ from functools import partial
 import numpy as np
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from pfl_audit import __version__
 from pfl_audit.attacks.guesses.field import Rank
 from pfl_audit.attacks.reconstruction.calls import Held
 from pfl_audit.attacks.reconstruction.plan import Truth
@@ -34,6 +33,7 @@ from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.calls import Calls, InTurn, taken
 from pfl_audit.models.form_protocol import Attempt, Blank
 from pfl_audit.progress import Progress, Task
+from pfl_audit.version import __version__
 
 _AT_ONCE = 4
 """Prefixes of a field that are expanded together; other fields do not change them."""

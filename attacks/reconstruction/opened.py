@@ -28,10 +28,11 @@ from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.device import usable_device
 from pfl_audit.models.encoders.vocabulary import read_vocabulary
-from pfl_audit.models.family import Capability, Precision
+from pfl_audit.models.family import Precision
 from pfl_audit.models.form_protocol import FormModel
 from pfl_audit.models.open import open_form_model
 from pfl_audit.models.openings import FormOpening
+from pfl_audit.models.protocol import Capability
 from pfl_audit.models.weights import tensor_names
 from pfl_audit.progress import Progress
 

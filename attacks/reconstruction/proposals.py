@@ -23,8 +23,8 @@ from pfl_audit.attacks.reconstruction.likelihoods import (
 from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.metrics.arrays import Floats, Integers
-from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import Attempt, FormModel
+from pfl_audit.models.protocol import Capability
 
 _LEAST = float(np.log(np.finfo(np.float64).tiny))
 """Below this a logarithm of a likelihood is cut off, so that it stays a number."""

@@ -25,8 +25,8 @@ from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Table
 from pfl_audit.errors import UsageError
 from pfl_audit.models.calls import Calls
-from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import Attempt, Blank, FormModel
+from pfl_audit.models.protocol import Capability
 
 _COMPARED = 8
 """Fields by which a coarser precision is judged."""

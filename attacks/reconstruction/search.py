@@ -15,7 +15,6 @@ from functools import partial
 import numpy as np
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from pfl_audit import __version__
 from pfl_audit.attacks.reconstruction.calls import Held
 from pfl_audit.attacks.reconstruction.likelihoods import draw
 from pfl_audit.attacks.reconstruction.proposals import Kind, Proposer
@@ -25,6 +24,7 @@ from pfl_audit.files import sha256_json
 from pfl_audit.models.calls import Calls, InTurn, taken
 from pfl_audit.models.form_protocol import Attempt, Blank
 from pfl_audit.progress import Progress, Task
+from pfl_audit.version import __version__
 
 FIELDS_AT_ONCE = 16
 """Fields that go through the steps together: what a killed run loses at most, and what one call is made of."""

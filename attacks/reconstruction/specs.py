@@ -10,7 +10,7 @@ from pfl_audit.attacks.reconstruction.inputs import FORMS, PUBLIC
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Review
 from pfl_audit.core.settings import Flag, PaperValue, Settings
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 
 Mean = Literal["geometric", "arithmetic"]
 Shortlist = Literal["public", "gradient"]

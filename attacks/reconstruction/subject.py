@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pfl_audit.attacks.reconstruction.inputs import FORMS, OFFERS, FormInputs
-from pfl_audit.core.estimate import Estimate
-from pfl_audit.core.subject import AuditJob, LazySubject
+from pfl_audit.core.subject import AuditJob, Estimate, LazySubject
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.reconstruction.opened import OpenedForms

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from pfl_audit import __version__
 from pfl_audit.attacks.reconstruction.calls import Pair, PairOpening
 from pfl_audit.attacks.reconstruction.context import FormContext
 from pfl_audit.attacks.reconstruction.likelihoods import log_softmax, top
@@ -30,7 +29,7 @@ from pfl_audit.core.fields import Cell
 from pfl_audit.core.results import Table
 from pfl_audit.documents.forms.form import FormCorpus
 from pfl_audit.documents.forms.partition import partition_forms
-from pfl_audit.documents.forms.writer import write_forms
+from pfl_audit.documents.forms.readers.jsonl import write_forms
 from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.metrics.arrays import Floats
@@ -41,6 +40,7 @@ from pfl_audit.models.openings import FormOpening
 from pfl_audit.progress import Task
 from pfl_audit.training.forms.run import FormRun, run_form_training
 from pfl_audit.training.forms.settings import FormTrainSettings, TrainedPart
+from pfl_audit.version import __version__
 
 TUNED = "Tuned on a shadow target"
 """Title of the table: setting, value before, value after; its last row is the likelihood that they give."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.documents.forms.readers import open_forms
-from pfl_audit.documents.forms.writer import write_forms
+from pfl_audit.documents.forms.readers.jsonl import write_forms
 
 NAMES = {
     "contract_num": ("contract", "order", "invoice"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -25,9 +26,8 @@ from pfl_audit.registry import ExtensionWarning, Registry
 
 if TYPE_CHECKING:
     from pfl_audit.core.plan import AuditPlan
-    from pfl_audit.core.published_number import PublishedNumber
     from pfl_audit.core.results import Results
-    from pfl_audit.core.waivers import Waiver
+    from pfl_audit.core.review import Release
 
 Set = Annotated[
     list[str] | None,
@@ -39,14 +39,10 @@ Set = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Gating:
-    """What decides the exit code beside findings; see `AuditPlan`."""
-
-    require: tuple[str, ...] = ()
-    gate: tuple[str, ...] = ()
-    waivers: tuple[Waiver, ...] = ()
-    baseline: Path | None = None
+_ALIKE: Final = (
+    "seed", "reveal", "as_published", "release", "config", "device", "precision", "batch_tokens", "workers", "cluster",
+)  # fmt: skip
+"""What options, requests and plans have under one name."""
 
 
 @dataclass
@@ -75,7 +71,6 @@ class Request:
         batch_tokens: Largest number of tokens in a batch, or None.
         workers: Processes that compute at the same time.
         cluster: Ray cluster whose machines compute, or None.
-        gating: What decides the exit code beside findings.
     """
 
     model: str | None
@@ -90,7 +85,7 @@ class Request:
     quiet: bool = False
     preview: bool = False
     as_published: bool = False
-    release: options.Release | None = None
+    release: Release | None = None
     config: Path | None = None
     out: Path | None = None
     store: Path | None = None
@@ -99,7 +94,6 @@ class Request:
     batch_tokens: int | None = None
     workers: int = 1
     cluster: str | None = None
-    gating: Gating = Gating()
 
 
 Prepare = Callable[[Request], bool]
@@ -176,16 +170,18 @@ def register(app: typer.Typer, command: AuditCommand) -> None:
 
 def run_command(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> None:
     """Read the options of a command and audit."""
-    from pfl_audit.cli.preview import show_estimate, show_validated
-    from pfl_audit.cli.shares import refuse_outputs, show_share
+    from pfl_audit.cli.preview import refuse_outputs, show_estimate, show_share, show_validated
     from pfl_audit.core.plan import AuditPlan
+    from pfl_audit.core.published import read_published
     from pfl_audit.core.sharding import read_share
+    from pfl_audit.core.waivers import read_waivers
 
+    tables: dict[str, Any] = context.meta.get(META, {})
     if (target := given.get("target")) is not None and context.meta.get(CHOSEN) != target:
         raise UsageError(f"--target {target:.100} is none of a file's [[targets]]", "Give --config FILE with it")
     if given.get("shard") is not None:
         refuse_outputs(context)
-    request = request_of(command, context, given)
+    request, waivers = request_of(command, context, given), read_waivers(tables.get(WAIVERS, ()))
     if not command.prepare(request):
         return
     plan = AuditPlan(
@@ -196,25 +192,16 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
         checks=request.checks,
         named=request.named,
         settings=request.settings,
-        as_published=request.as_published,
         store=request.store or shared_store(request.out),
-        seed=request.seed,
-        device=request.device,
-        precision=request.precision,
-        batch_tokens=request.batch_tokens,
-        workers=request.workers,
-        cluster=request.cluster,
         download=given.get("download", False),
         fail_on=given["fail_on"],
-        require=request.gating.require,
-        gates=request.gating.gate,
-        waivers=request.gating.waivers,
-        published=_published(context),
-        baseline=request.gating.baseline,
-        reveal=request.reveal,
-        release=request.release,
+        require=tuple(given["require"] or ()),
+        gates=tuple(given["gate"] or ()),
+        waivers=waivers,
+        published=read_published(tables.get(PUBLISHED, ())),
+        baseline=given["baseline"],
         command=command_line(),
-        config=request.config,
+        **{name: getattr(request, name) for name in _ALIKE},
     )
     if given.get("validate"):
         show_validated(plan, as_json=request.as_json)
@@ -249,40 +236,9 @@ def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str
         inputs=inputs,
         settings=settings,
         choice=command.choice.given(context, given) if command.choice else {},
-        seed=given["seed"],
-        reveal=given["reveal"],
-        as_json=given["as_json"],
-        quiet=given["quiet"],
         preview=any(given.get(name) for name in ("validate", "dry_run", "shard")),
-        as_published=given.get("as_published", False),
-        release=given["release"],
-        config=given["config"],
-        out=given["out"],
-        store=given["store"],
-        device=given["device"],
-        precision=given["precision"],
-        batch_tokens=given.get("batch_tokens"),
-        workers=given.get("workers", 1),
-        cluster=given.get("cluster"),
-        gating=_gating(given, tables.get(WAIVERS, [])),
+        **{name: given[name] for name in ("as_json", "quiet", "out", "store", *_ALIKE) if name in given},
     )
-
-
-def _gating(given: Mapping[str, Any], waivers: Sequence[Mapping[str, object]]) -> Gating:
-    from pfl_audit.core.waivers import read_waivers
-
-    return Gating(
-        require=tuple(given.get("require") or ()),
-        gate=tuple(given.get("gate") or ()),
-        waivers=read_waivers(waivers),
-        baseline=given.get("baseline"),
-    )
-
-
-def _published(context: typer.Context) -> tuple[PublishedNumber, ...]:
-    from pfl_audit.core.published import read_published
-
-    return read_published(context.meta.get(META, {}).get(PUBLISHED, ()))
 
 
 def parse_set(text: str) -> tuple[str, str, object]:
@@ -311,51 +267,38 @@ def run_and_show(
     ready: Callable[[], None] | None = None,
     outputs: Outputs | None = None,
 ) -> Results:
-    """Run an audit and show its results; see `run_audit` for ``ready``, and `show_results`."""
-    from pfl_audit.core.runner import run_audit
-
-    results = run_audit(plan, make_progress(quiet=quiet), ready)
-    show_results(results, plan.out, as_json=as_json, gate=gate, show=show, outputs=outputs)
-    return results
-
-
-def show_results(
-    results: Results,
-    folder: Path,
-    *,
-    as_json: bool,
-    gate: bool = True,
-    show: bool = True,
-    outputs: Outputs | None = None,
-) -> None:
-    """Render the reports, show the verdict, and leave with the right exit code.
+    """Run an audit, render the reports, show the verdict, and leave with the right exit code.
 
     Args:
-        outputs: Further files to write.
+        plan: What to audit, and how.
         as_json: Whether results.json is printed in place of the verdict.
+        quiet: Whether no progress is shown.
         gate: Whether findings decide the exit code.
         show: Whether the verdict is printed.
+        ready: As of `run_audit`.
+        outputs: Further files to write.
     """
     from pfl_audit.api import render
     from pfl_audit.cli.summary import show_verdict
-    from pfl_audit.core.verdict import exit_code
+    from pfl_audit.core.audit_verdict import exit_code
+    from pfl_audit.core.runner import run_audit
 
-    reports = render(results, folder)
+    results = run_audit(plan, make_progress(quiet=quiet), ready)
+    reports = render(results, plan.out)
     if outputs is not None:
-        reports = [*reports, *outputs.write(results, folder, reports)]
+        reports = [*reports, *outputs.write(results, plan.out, reports)]
     if as_json:
         print_json(results.model_dump(mode="json"))
     elif show:
-        show_verdict(results, folder, reports)
+        show_verdict(results, plan.out, reports)
     if gate and (code := exit_code(results.verdict)):
         raise typer.Exit(code)
+    return results
 
 
 def command_line() -> str:
-    """The command line, for the report."""
-    from pfl_audit.provenance import command_line as typed
-
-    return typed(sys.argv[1:])
+    """The command line, quoted for a shell, for the report."""
+    return shlex.join(["pfl-audit", *sys.argv[1:]])
 
 
 def _subjects() -> frozenset[str]:

@@ -11,7 +11,7 @@ import typer
 from pfl_audit.cli import options
 from pfl_audit.cli.account import read_review
 from pfl_audit.cli.console import make_progress, print_json
-from pfl_audit.cli.libraries import cache_folder
+from pfl_audit.cli.process import cache_folder
 from pfl_audit.errors import EXIT_FINDING, AuditError, UsageError
 
 if TYPE_CHECKING:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 
-from pfl_audit.cli.targets import TARGETS, with_target
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.inputs import read_text
 
+TARGETS: Final = "targets"
 META = "pfl_audit.settings"
 """Key of a command's context under which the tables of attacks and subjects are kept."""
 KINDS = ("attacks", "subjects")
@@ -31,6 +32,8 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "integer": ((int,), "a whole number"),
     "float": ((int, float), "a number"),
 }
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_MOST_TARGETS = 1000
 _TEXT = ((str,), "a text")
 
 
@@ -181,3 +184,49 @@ def _range(kind: Any) -> str:
     if low is not None and high is not None:
         return f"from {low} to {high}"
     return f"{low} or more" if low is not None else f"{high} or less" if high is not None else ""
+
+
+def targets_of(path: Path, table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The targets of a file by name, each with what it states itself.
+
+    Args:
+        table: Content of the file.
+
+    Raises:
+        UsageError: They are no tables, a name is missing, unfit for a folder or there twice, or one sets ``out``.
+    """
+    given: list[dict[str, Any]] = _list_of_tables(path, TARGETS, table.get(TARGETS, []))
+    if len(given) > _MOST_TARGETS:
+        raise UsageError(f"{path} has {len(given)} targets, more than {_MOST_TARGETS}", "Write several files")
+    found: dict[str, dict[str, Any]] = {}
+    for number, one in enumerate(given, 1):
+        name = one.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            remedy = "Take letters, digits, '.', '_' and '-': it is the name of a folder"
+            raise UsageError(f"{path}: target {number} has no usable name", remedy)
+        if name in found:
+            raise UsageError(f"{path}: two targets have the name {name}", "Name them differently")
+        if "out" in one:
+            raise UsageError(f"{path}: the target {name} sets 'out'", "Set it once: a target gets a folder in it")
+        found[name] = {key: value for key, value in one.items() if key != "name"}
+    return found
+
+
+def with_target(path: Path, table: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+    """The content of a file for one of its targets.
+
+    Raises:
+        UsageError: As of ``targets_of``, there is no such target, or there are some and none is chosen.
+    """
+    targets = targets_of(path, table)
+    own = {key: value for key, value in table.items() if key != TARGETS}
+    if name is None:
+        if targets:
+            raise UsageError(
+                f"{path} has {len(targets)} targets", "Run them all with 'pfl-audit run', or one with --target NAME"
+            )
+        return own
+    if name not in targets:
+        known = ", ".join(targets) or "none"
+        raise UsageError(f"{path} has no target {name:.100}; it has {known:.300}", "Choose one of them")
+    return own | targets[name]

@@ -17,7 +17,7 @@ from pfl_audit.cli.corpora import masked as _masked
 from pfl_audit.cli.corpora import report_corpora, unlabelled_line
 from pfl_audit.cli.data_import import import_, make_documents_, questions_
 from pfl_audit.cli.help import App
-from pfl_audit.cli.unused import refuse_unused
+from pfl_audit.cli.options import refuse_unused
 from pfl_audit.documents.units import UnitName
 from pfl_audit.errors import EXIT_FINDING, NotAuditableError, UsageError
 from pfl_audit.filled_folder import require_new, whole_or_nothing
@@ -25,10 +25,9 @@ from pfl_audit.inputs import require_input
 from pfl_audit.registry import entries
 
 if TYPE_CHECKING:
-    from pfl_audit.documents.check import CorpusCheck
+    from pfl_audit.documents.check import CorpusCheck, FormCheck
     from pfl_audit.documents.corpus import Corpus
     from pfl_audit.documents.document import Document
-    from pfl_audit.documents.forms.check import FormCheck
     from pfl_audit.fitness.page_look import PageLooks
     from pfl_audit.fitness.verdict import Fitness
     from pfl_audit.progress import Progress
@@ -76,13 +75,11 @@ def check(
 
     Example: pfl-audit data check data/red
     """
-    from pfl_audit.cli.fitness import show_fitness
-    from pfl_audit.cli.power import show_power
+    from pfl_audit.cli.fitness import show_fitness, show_power
     from pfl_audit.core.power import power_table
     from pfl_audit.core.redaction import Redactor, visible
-    from pfl_audit.documents.check import check_corpus, check_pages
+    from pfl_audit.documents.check import check_corpus, check_forms, check_pages
     from pfl_audit.documents.corpus import is_training
-    from pfl_audit.documents.forms.check import check_forms
     from pfl_audit.documents.forms.readers import reader_of
     from pfl_audit.documents.units import UNITS
 

@@ -11,7 +11,7 @@ from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.corpora import list_left_out, report_corpora
 from pfl_audit.cli.help import NAME_A_PATH
-from pfl_audit.cli.unused import refuse_unused
+from pfl_audit.cli.options import refuse_unused
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.files import write_text
 from pfl_audit.filled_folder import refuse_unfinished, require_new, whole_or_nothing

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from pfl_audit.child_process import LOOK, follow
 from pfl_audit.cli import options
+from pfl_audit.errors import AuditError
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+    from types import TracebackType
+
     from pfl_audit.core.plan import AuditPlan
     from pfl_audit.core.results import Results
 
@@ -45,7 +53,6 @@ def demo(
     """
     from pfl_audit.cli.audit_command import run_and_show
     from pfl_audit.cli.console import note, print_json
-    from pfl_audit.cli.second_process import SecondProcess
     from pfl_audit.cli.summary import show_comparison
     from pfl_audit.core.comparison import compare
     from pfl_audit.core.renderers import render_comparison
@@ -158,3 +165,82 @@ def demo_plans(out: Path, seed: int, device: str, *, reveal: bool) -> DemoPlans:
         {"template": fixtures / "templates" / "form-01" / "template.png", "public_form": True},
     )
     return DemoPlans(tuned, before, private, forms, gradients)
+
+
+class SecondProcess:
+    """A process that runs audits one after another and prints nothing; as a context, it ends with the block.
+
+    Signals are handled by the process that started it alone. It ends with that process, however that ends.
+
+    Args:
+        plans: What to audit.
+    """
+
+    def __init__(self, plans: Sequence[AuditPlan]) -> None:
+        self._plans = tuple(plans)
+        self._process: BaseProcess | None = None
+
+    def start(self) -> None:
+        """Begin, and divide the threads of torch between the two processes."""
+        from multiprocessing import get_context
+
+        import torch
+
+        threads = max(1, torch.get_num_threads() // 2)
+        torch.set_num_threads(threads)
+        context = get_context("spawn")
+        self._found, there = context.Pipe(duplex=False)
+        self._process = context.Process(target=_audit, args=(self._plans, threads, there, os.getpid()), daemon=True)
+        self._process.start()
+        there.close()
+
+    def results(self) -> list[Results]:
+        """Wait for the results of all plans, in order; their reports are rendered.
+
+        Raises:
+            AuditError: An audit failed, or the process was killed.
+        """
+        try:
+            found: list[Results] | tuple[str, str] = self._found.recv()
+        except EOFError as error:
+            time.sleep(LOOK / 4)  # a signal to all of us is an interrupt, and may reach this process last
+            raise AuditError(
+                "a process of the demo was killed, perhaps for want of memory", "Repeat the command to go on from there"
+            ) from error
+        if isinstance(found, tuple):
+            raise AuditError(*found)
+        return found
+
+    def __enter__(self) -> SecondProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join()
+
+
+def _audit(plans: Sequence[AuditPlan], threads: int, there: Connection, parent: int) -> None:
+    follow(parent)
+    from pfl_audit.cli.process import restrain
+
+    restrain()
+    import torch
+
+    from pfl_audit.api import render
+    from pfl_audit.cli.console import make_progress
+    from pfl_audit.core.runner import run_audit
+
+    torch.set_num_threads(threads)
+    try:
+        found = []
+        for plan in plans:
+            found.append(run_audit(plan, make_progress(quiet=True)))
+            render(found[-1], plan.out)
+        there.send(found)
+    except AuditError as error:
+        there.send((error.problem, error.remedy))
+    except Exception as error:  # whose text may hold a value
+        there.send((f"internal error: {type(error).__name__}", "Repeat the command, and report it"))

@@ -11,8 +11,7 @@ from pfl_audit.files import require_new
 
 if TYPE_CHECKING:
     from pfl_audit.training.federated.settings import PrivacySettings
-    from pfl_audit.training.run import TrainRun
-    from pfl_audit.training.start import Settings
+    from pfl_audit.training.start import Settings, TrainRun
 
 
 def write_federation(

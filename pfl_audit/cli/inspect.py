@@ -9,7 +9,7 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, print_json
-from pfl_audit.cli.unused import refuse_unused
+from pfl_audit.cli.options import refuse_unused
 
 
 def inspect(

@@ -1,4 +1,4 @@
-"""What an audit is going to do: ``--validate`` and ``--dry-run``."""
+"""In place of an audit: what it is going to do (``--validate``, ``--dry-run``), and one share of it (``--shard``)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.options import refuse_unused
+from pfl_audit.cli.outputs import output_parameters
 from pfl_audit.core.redaction import visible
 
 if TYPE_CHECKING:
-    from pfl_audit.core.estimate import Estimate
     from pfl_audit.core.plan import AuditPlan
+    from pfl_audit.core.subject import Estimate
 
 
 def show_validated(plan: AuditPlan, *, as_json: bool) -> None:
@@ -73,3 +75,32 @@ def _span(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def refuse_outputs(context: typer.Context) -> None:
+    """Refuse ``--out`` and files for other tools.
+
+    Raises:
+        UsageError: One of them is given.
+    """
+    written = ["out", *(parameter.name for parameter in output_parameters())]
+    refuse_unused(context, dict.fromkeys(written, "with --shard, which writes a store alone"), typed=True)
+
+
+def show_share(plan: AuditPlan, *, as_json: bool, quiet: bool) -> None:
+    """Ask the share of a plan, and say what is left.
+
+    Raises:
+        AuditError: As of ``run_share``.
+    """
+    from pfl_audit.core.shares import run_share
+
+    done = run_share(plan, make_progress(quiet=quiet))
+    if as_json:
+        print_json({"shard": str(plan.share), "store": str(plan.store), **asdict(done)})
+        return
+    typer.echo(f"shard {plan.share}: {done.asked:,} questions asked, {done.reused:,} reused from {plan.store}")
+    if done.waiting:
+        typer.echo(
+            f"{', '.join(done.waiting)} may ask more when the answers of all shards are merged: see docs/cluster.md"
+        )

@@ -1,4 +1,4 @@
-"""``report`` and ``schema``: render again, and what results.json looks like."""
+"""``report`` and ``compare``: pages of finished audits, rendered again or side by side."""
 
 from __future__ import annotations
 
@@ -49,22 +49,27 @@ def report(context: typer.Context, **given: Any) -> None:
         show_verdict(results, run, reports)
 
 
-def schema(
-    check: Annotated[Path | None, typer.Option("--check", help="Check a results.json, or the folder of a run.")] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print every field as a table for documents.")] = False,
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished audits.")],
+    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("comparison.html"),
+    as_json: options.AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write the page, and print nothing.")] = False,
+    config: options.Config = None,
 ) -> None:
-    """Print the JSON Schema of results.json, or check a file against it and its limits.
+    """Put audits of several models side by side: what each is useful for, and what it gives away.
 
-    Example: pfl-audit schema > results.schema.json
+    Example: pfl-audit compare audit-base audit-private audit-plain --out comparison.html
     """
-    from pfl_audit.core.results import VERSION, Results, read_results, results_path
-    from pfl_audit.core.schema_page import schema_page
+    from pydantic_core import to_jsonable_python
 
-    if check is not None:
-        results = read_results(check)
-        count = len(results.checks)
-        typer.echo(f"{results_path(check)} is valid, and read as version {VERSION}: {count} checks")
-    elif markdown:
-        typer.echo(schema_page(), nl=False)
-    else:
-        print_json(Results.model_json_schema())
+    from pfl_audit.cli.summary import show_comparison
+    from pfl_audit.core.comparison import compare as side_by_side
+    from pfl_audit.core.renderers import render_comparison
+    from pfl_audit.core.results import read_results, results_path
+
+    comparison = side_by_side([(read_results(run), results_path(run).parent) for run in runs])
+    pages = render_comparison(comparison, out)
+    if as_json:
+        print_json({"pages": [str(page) for page in pages], **to_jsonable_python(comparison)})
+    elif not quiet:
+        show_comparison(comparison, pages)

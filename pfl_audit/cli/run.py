@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, Annotated, Final
 
 import typer
 
-from pfl_audit.errors import EXIT_FINDING, EXIT_INTERRUPTED, EXIT_NOT_AUDITED, EXIT_OK, UsageError
+from pfl_audit.cli.config_file import read_config, targets_of
+from pfl_audit.cli.console import print_json
+from pfl_audit.cli.invocation import Command, call, invoke
+from pfl_audit.errors import EXIT_ERROR, EXIT_FINDING, EXIT_INTERRUPTED, EXIT_NOT_AUDITED, EXIT_OK, UsageError
 from pfl_audit.inputs import is_regular
-
-if TYPE_CHECKING:
-    from pfl_audit.cli.targets import Ended
 
 File = Annotated[Path, typer.Argument(help="Configuration, with the keys that 'audit --config' takes.")]
 AtOnce = Annotated[int, typer.Option("--at-once", min=1, max=256, help="Targets that are audited at the same time.")]
@@ -20,6 +27,10 @@ PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Options that 'run' does not know are those of 'audit'."""
 _INSTEAD = ("--validate", "--dry-run", "--shard")
 """Options with which no audit is run, so that there is nothing to compare."""
+_WORST: Final = (0, 3, 1, 2, 4)
+"""Exit codes from the best to the worst: what could not be audited, then findings, then errors."""
+_CHILD = "import sys; from pfl_audit.child_process import follow; follow(int(sys.argv.pop(1))); \
+sys.argv[0] = 'pfl-audit'; from pfl_audit.cli.main import main; main()"
 
 
 def run(context: typer.Context, file: File, at_once: AtOnce = 1) -> None:
@@ -30,7 +41,7 @@ def run(context: typer.Context, file: File, at_once: AtOnce = 1) -> None:
 
     Example: pfl-audit run audit.toml --dry-run
     """
-    _audit(file, context.args, at_once)
+    _audit(context, file, context.args, at_once)
 
 
 def validate(context: typer.Context, file: File) -> None:
@@ -38,32 +49,26 @@ def validate(context: typer.Context, file: File) -> None:
 
     Example: pfl-audit validate audit.toml
     """
-    _audit(file, [*context.args, "--validate"], 1)
+    _audit(context, file, [*context.args, "--validate"], 1)
 
 
-def _audit(file: Path, more: list[str], at_once: int) -> None:
+def _audit(context: typer.Context, file: Path, more: list[str], at_once: int) -> None:
     """Run the command ``audit`` with a configuration file, once or for each of its targets."""
-    from pfl_audit.cli.config_file import read_config
-    from pfl_audit.cli.main import click_command
-    from pfl_audit.cli.targets import targets_of
-
-    table = read_config(file)
+    command, table = context.find_root().command, read_config(file)
     targets = targets_of(file, table)
     if targets and not _given(more, "--target"):
-        code: object = _audit_each(file, list(targets), more, table, at_once)
+        code = _audit_each(command, file, list(targets), more, table, at_once)
     elif at_once > 1:
         raise UsageError("--at-once means nothing for one audit", "Leave it out")
     else:
-        arguments = ["audit", "--config", str(file), *more]
-        code = click_command()(arguments, prog_name="pfl-audit", standalone_mode=False)
+        code = call(command, ["audit", "--config", str(file), *more])
     if code:
-        raise typer.Exit(code if isinstance(code, int) else 0)
+        raise typer.Exit(code)
 
 
-def _audit_each(file: Path, names: list[str], more: list[str], table: Mapping[str, object], at_once: int) -> int:
-    from pfl_audit.cli.console import print_json
-    from pfl_audit.cli.targets import Children, audit_here, parsed, worst
-
+def _audit_each(
+    command: Command, file: Path, names: list[str], more: list[str], table: Mapping[str, object], at_once: int
+) -> int:
     out, more = _folder(file, more, table)
     as_json, instead = "--json" in more, any(_given(more, name) for name in _INSTEAD)
     shared = _given(more, "--shard")  # its stores are all that is written
@@ -76,12 +81,13 @@ def _audit_each(file: Path, names: list[str], more: list[str], table: Mapping[st
         ended = Children(at_once).audit(audits, show=not as_json)
     else:
         for name, arguments in audits.items():
-            ended[name] = audit_here(name, arguments)
+            print(f"target {name}", file=sys.stderr, flush=True)
+            ended[name] = Ended(invoke(command, arguments))
             if ended[name].code == EXIT_INTERRUPTED:
                 return EXIT_INTERRUPTED
     page = None if instead else _compared(out, ended, show=not (as_json or "-q" in more or "--quiet" in more))
     if as_json:
-        found = {name: {"exit_code": one.code, "printed": parsed(one.told)} for name, one in ended.items()}
+        found = {name: {"exit_code": one.code, "printed": _parsed(one.told)} for name, one in ended.items()}
         print_json({"targets": found, "comparison": str(page) if page else None})
     return worst([one.code for one in ended.values()])
 
@@ -123,3 +129,96 @@ def _compared(out: Path, ended: Mapping[str, Ended], *, show: bool) -> Path | No
     if show:
         show_comparison(comparison, pages)
     return pages[0] if pages else None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the audit of a target ended.
+
+    Attributes:
+        code: Exit code.
+        told: Standard output, where it was kept; else empty.
+    """
+
+    code: int
+    told: str = ""
+
+
+class Children:
+    """Audits of targets in processes of their own, which end with this one."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._running: set[subprocess.Popen[str]] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def audit(self, audits: Mapping[str, Sequence[str]], *, show: bool) -> dict[str, Ended]:
+        """Audit all targets, some of them at the same time.
+
+        Args:
+            audits: Target to the arguments of ``pfl-audit``.
+            show: Whether what an audit prints is shown when it has ended.
+        """
+
+        def one(name: str) -> Ended:
+            ended = self._audit(name, audits[name])
+            if show:
+                print(f"target {name}\n{ended.told}", flush=True)
+            return ended
+
+        with ThreadPoolExecutor(self._at_once) as pool:
+            try:
+                return dict(zip(audits, pool.map(one, audits), strict=True))
+            except BaseException:
+                self._stop()
+                raise
+
+    def _audit(self, name: str, arguments: Sequence[str]) -> Ended:
+        threads = max(1, (os.cpu_count() or 1) // self._at_once)
+        environment = {"OMP_NUM_THREADS": str(threads)} | os.environ
+        with self._lock:
+            if self._stopped:
+                return Ended(EXIT_INTERRUPTED)
+            # -P: a module in the untrusted working folder must not shadow a real one.
+            child = subprocess.Popen(  # noqa: S603 - our own interpreter
+                [sys.executable, "-P", "-c", _CHILD, str(os.getpid()), *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment,
+            )
+            self._running.add(child)
+        progress = threading.Thread(target=_pass_on, args=(name, child.stderr))
+        progress.start()
+        told = child.stdout.read() if child.stdout is not None else ""
+        child.wait()
+        progress.join()
+        with self._lock:
+            self._running.discard(child)
+        return Ended(child.returncode if child.returncode in (*_WORST, EXIT_INTERRUPTED) else EXIT_ERROR, told)
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for child in self._running:
+                child.kill()
+
+
+def _pass_on(name: str, lines: IO[str] | None) -> None:
+    """Print the progress and errors of an audit with its target in front."""
+    for line in lines or ():
+        print(f"{name}: {line}", end="", file=sys.stderr, flush=True)
+
+
+def worst(codes: Sequence[int]) -> int:
+    """The exit code of several audits."""
+    return EXIT_INTERRUPTED if EXIT_INTERRUPTED in codes else max(codes, key=_WORST.index, default=0)
+
+
+def _parsed(text: str) -> object:
+    """What an audit printed as JSON; None where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

@@ -10,15 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from pfl_audit.core.comparison import Comparison
-from pfl_audit.core.gate_text import gate_lines
-from pfl_audit.core.numbers import (
-    chance,
-    contradicts_guarantee,
-    exceeds_guarantee,
-    headline,
-    interval,
-    number,
-)
+from pfl_audit.core.contradiction import contradicts_guarantee, exceeds_guarantee
+from pfl_audit.core.gates import gate_lines
+from pfl_audit.core.numbers import chance, headline, interval, number
 from pfl_audit.core.published import beside, labels
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Results
@@ -41,8 +35,7 @@ _HEADS = {
 
 def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> None:
     """Print the verdict, a line a check, and where the report lies."""
-    console = Console(highlight=False, emoji=False)
-    console.width = max(console.width, _WIDTH)
+    console = _console()
     console.print(f"\n{_HEADS[results.verdict.status]}  {_plain(results.verdict.summary)}\n")
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column, width in (("finding", 11), ("check", 32), ("number", 36), ("interval", 18), ("chance", 12)):
@@ -71,11 +64,16 @@ def show_verdict(results: Results, folder: Path, reports: Sequence[Path]) -> Non
         console.print(_plain(str(path)), soft_wrap=True)
 
 
+def _console() -> Console:
+    console = Console(highlight=False, emoji=False)
+    console.width = max(console.width, _WIDTH)
+    return console
+
+
 def _beside_papers(results: Results) -> Table:
     """Our numbers with those of papers; the last column says why there is none of ours."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("beside the paper", "number", "ours", "interval", "the paper's", "difference", ""):
-        table.add_column(column)
+    heads = ("beside the paper", "number", "ours", "interval", "the paper's", "difference", "")
+    table = Table(*heads, box=None, pad_edge=False, header_style="dim")
     for one in beside(results):
         ours = (number(one.metric), interval(one.metric)) if one.metric else ("–", "")
         said = (f"{one.number.table}: {one.number.row}", one.number.metric)
@@ -85,11 +83,8 @@ def _beside_papers(results: Results) -> Table:
 
 def show_trainings(results: Results, files: Sequence[Path]) -> None:
     """Print numbers of trainings, except those of single validations; differences to papers; and the files."""
-    console = Console(highlight=False, emoji=False)
-    console.width = max(console.width, _WIDTH)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("training", "mode", "number", "value"):
-        table.add_column(column)
+    console = _console()
+    table = Table("training", "mode", "number", "value", box=None, pad_edge=False, header_style="dim")
     for check in results.checks:
         for metric in check.metrics:
             if not metric.slice or "criterion" in metric.slice:
@@ -104,12 +99,9 @@ def show_trainings(results: Results, files: Sequence[Path]) -> None:
 
 def show_comparison(comparison: Comparison, pages: Sequence[Path]) -> None:
     """Print audits side by side, and where the page lies."""
-    console = Console(highlight=False, emoji=False)
-    console.width = max(console.width, _WIDTH)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("")
-    for column in comparison.columns:
-        table.add_column(_plain(column.title))
+    console = _console()
+    titles = [_plain(column.title) for column in comparison.columns]
+    table = Table("", *titles, box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("chance", style="dim")
     table.add_row("verdict", *(_HEADS[column.status] for column in comparison.columns), "")
     table.add_row("privacy guarantee", *(_plain(column.guarantee) for column in comparison.columns), "")

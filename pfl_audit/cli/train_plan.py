@@ -10,8 +10,7 @@ from pfl_audit.cli.console import make_progress, print_json
 
 if TYPE_CHECKING:
     from pfl_audit.training.federated.settings import PrivacySettings
-    from pfl_audit.training.run import TrainRun
-    from pfl_audit.training.start import Settings
+    from pfl_audit.training.start import Settings, TrainRun
 
 
 def show_plan(

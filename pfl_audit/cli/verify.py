@@ -11,8 +11,8 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, print_json
-from pfl_audit.cli.libraries import cache_folder
-from pfl_audit.cli.unused import refuse_unused
+from pfl_audit.cli.options import refuse_unused
+from pfl_audit.cli.process import cache_folder
 from pfl_audit.core.redaction import visible
 from pfl_audit.errors import EXIT_FINDING, EXIT_NOT_AUDITED
 
@@ -76,9 +76,7 @@ def verify(
         print_json({"checkpoint": str(checkpoint), "checks": [asdict(line) for line in lines]})
     else:
         for line in lines:
-            typer.echo(
-                f"{line.status.upper() if line.status == 'contradicted' else line.status:14}{line.name}: {line.text}"
-            )
+            typer.echo(f"{_mark(line.status):14}{line.name}: {line.text}")
     statuses = {line.status for line in lines}
     if "contradicted" in statuses:
         raise typer.Exit(EXIT_FINDING)
@@ -96,8 +94,11 @@ def _verify_dossier(folder: Path, expect: str | None, *, as_json: bool) -> None:
         print_json({"dossier": str(folder), "manifest_sha256": found.digest, "files": lines})
     else:
         for line in found.lines:
-            mark = line.status.upper() if line.status == "contradicted" else line.status
-            typer.echo(f"{mark:14}{visible(line.name)}: {visible(line.text, 500)}")
+            typer.echo(f"{_mark(line.status):14}{visible(line.name)}: {visible(line.text, 500)}")
         typer.echo(f"{MANIFEST}: {found.digest}")
     if any(line.status == "contradicted" for line in found.lines):
         raise typer.Exit(EXIT_FINDING)
+
+
+def _mark(status: str) -> str:
+    return status.upper() if status == "contradicted" else status

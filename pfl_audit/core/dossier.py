@@ -17,13 +17,13 @@ from typing import Final, Literal
 
 from pfl_audit.core.results import FILE_NAME as RESULTS
 from pfl_audit.core.results import Results
+from pfl_audit.core.run_folder import LOG
 from pfl_audit.errors import AuditError
 from pfl_audit.files import atomic_write, require_new, write_text
 from pfl_audit.inputs import is_regular, is_there, kind_of, open_input, read_text, sha256_input
 
 MANIFEST: Final = "MANIFEST.sha256"
 CONFIGURATION: Final = "configuration.json"
-LOG: Final = "log.jsonl"
 EVIDENCE: Final = "evidence"
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f\\]{1,300})")
 _MOST: Final = 2_000

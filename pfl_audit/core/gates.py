@@ -1,4 +1,4 @@
-"""Gates by number: ``membership.* : tpr_at_1_fpr <= 2 %``, parsed and held against the metrics of an audit."""
+"""Gates by number, ``membership.* : tpr_at_1_fpr <= 2 %``: parsed, held against the metrics of an audit, printed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
-from pfl_audit.core.gate_record import Format, LimitResult, LimitStatus
-from pfl_audit.core.results import Check, Metric
+from pfl_audit.core.numbers import in_format
+from pfl_audit.core.schema import Check, Format, Gate, LimitResult, LimitStatus, Metric
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.guarantee import GuaranteeReview
 
@@ -39,6 +39,11 @@ _HOLDS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 }
 _STATUSES: Final[tuple[LimitStatus, ...]] = ("passed", "as before", "waived", "not audited", "failed")
 """From the most favourable."""
+_ENDS: Final = {
+    "upper": "the upper end of its interval",
+    "lower": "the lower end of its interval",
+    "estimate": "the estimate",
+}
 _TARGET: Final = "target"
 _REMEDY = "Write CHECK : METRIC <= NUMBER UNIT, such as 'membership.* : tpr_at_1_fpr <= 2 %'"
 
@@ -203,6 +208,27 @@ def guaranteed(review: GuaranteeReview, name: str) -> float:
     if name == "delta":
         return max(claim.delta, over.delta if over else 0.0)
     return max(claim.epsilon, review.epsilon, over.epsilon if over else 0.0)
+
+
+def gate_lines(gate: Gate) -> list[str]:
+    """One line for each requirement that is not met, each gate by number, each waiver, and the baseline."""
+    lines = [f"required, and not audited: {name}" for name in gate.lacking]
+    for one in gate.numbers:
+        shown = "" if one.compared is None else f": {in_format(one.compared, one.format)}"
+        if shown and one.check != GUARANTEE:
+            shown += f", {_ENDS[one.end]}"
+        lines.append(f"gate {one.status}: {one.check}: {one.gate}{shown}{f'; {one.reason}' if one.reason else ''}")
+    lines += [f"finding waived: {name}" for name in gate.waived]
+    lines += [f"finding no worse than in the baseline: {name}" for name in gate.as_before]
+    lines += [
+        f"waiver {one.status}: {one.check}{f' ({one.metric})' if one.metric else ''}, until {one.expires}, "
+        f"by {one.name}: {one.reason}"
+        for one in gate.waivers
+    ]
+    if gate.baseline is not None:
+        other = "" if gate.baseline.same_documents else "; it is about other documents"
+        lines.append(f"baseline: {gate.baseline.path} of {gate.baseline.started}{other}")
+    return lines
 
 
 def _compared(limit: Limit, check: Check, metric: Metric) -> LimitResult:

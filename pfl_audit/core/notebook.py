@@ -1,13 +1,14 @@
-"""Results as a notebook cell shows them: the verdict, and a line a finding."""
+"""The results of an audit as a notebook cell shows them: the verdict, and a line a finding."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
 from pfl_audit.core.numbers import chance, headline, interval, number
 from pfl_audit.core.redaction import visible
-from pfl_audit.core.results import Check, Results
+from pfl_audit.core.schema import Check, Verdict
 
 LEVELS: Final = {
     "leak": "Leak",
@@ -22,15 +23,15 @@ _COLUMNS: Final = ("Finding", "Check", "Metric", "Number", "Interval", "Chance")
 _LONGEST: Final = 300
 
 
-def as_html(results: Results) -> str:
+def as_html(verdict: Verdict, checks: Sequence[Check]) -> str:
     """A small table as self-contained HTML; every text of the results is escaped.
 
     Checks that are part of another have no row of their own.
     """
-    rows = "".join(_row(check) for check in results.checks if not check.part_of)
+    rows = "".join(_row(check) for check in checks if not check.part_of)
     head = "".join(f"<th>{column}</th>" for column in _COLUMNS)
     return (
-        f"<div><strong>{_STATUS[results.verdict.status]}</strong>: {_text(results.verdict.summary)}"
+        f"<div><strong>{_STATUS[verdict.status]}</strong>: {_text(verdict.summary)}"
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 

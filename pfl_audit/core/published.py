@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
 from pfl_audit.core import limits
 from pfl_audit.core.fields import READ
 from pfl_audit.core.numbers import in_print
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Metric, PublishedNumber, Results
+from pfl_audit.core.settings import read_tables
 from pfl_audit.errors import UsageError
 
 _KEYS = "paper, table, row, check, metric, value, and as needed slice and spread"
@@ -60,15 +59,7 @@ def read_published(tables: Sequence[Mapping[str, object]]) -> tuple[PublishedNum
     if len(tables) > limits.PUBLISHED:
         raise UsageError(f"there are more than {limits.PUBLISHED} published numbers", "Keep those of one table")
     found: list[PublishedNumber] = []
-    for place, table in enumerate(tables, 1):
-        try:
-            one = PublishedNumber.model_validate(dict(table), context=READ)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            name = ".".join(str(part) for part in first["loc"])
-            raise UsageError(
-                f"published number {place}: '{visible(name, 80)}' is wrong: {first['msg']}", f"Give {_KEYS}"
-            ) from error
+    for place, one in enumerate(read_tables(PublishedNumber, tables, "published number", _KEYS, READ), 1):
         if any(_place(one) == _place(other) for other in found):
             raise UsageError(f"published number {place}: an earlier one has its place and number of ours", "Keep one")
         texts = {name: visible(getattr(one, name)) for name in ("paper", "table", "row")}

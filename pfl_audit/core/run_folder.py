@@ -1,12 +1,15 @@
-"""A run's folder: whose it is, and how far it has come."""
+"""A run's folder: whose it is, how far it has come, and its log of stages, in which nothing of a document is."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
@@ -14,13 +17,16 @@ from pfl_audit.core.evidence import PUBLIC
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import FILE_NAME as RESULTS
 from pfl_audit.errors import AuditError, StorageError, UsageError, is_interrupt
-from pfl_audit.files import sha256_json, write_json
+from pfl_audit.files import sha256_json, write_json, write_text
 from pfl_audit.inputs import read_json
+from pfl_audit.models.memory import peak_memory
 from pfl_audit.out_folder import OutFolder
 
 FILE_NAME = "run.json"
 _LONGEST = 2_000
 Status = Literal["started", "success", "cancelled", "error"]
+LOG: Final = "log.jsonl"
+Counts = dict[str, int]
 
 
 class RunFolder:
@@ -98,3 +104,48 @@ def _previous(folder: Path) -> dict[str, JsonValue]:
     if not isinstance(content, dict) or (there and "identity" not in content):
         raise AuditError(f"{path} is not a run's", "Delete it, or name another --out")
     return content
+
+
+class RunLog:
+    """Stages of a run. Every flush writes all lines, atomically.
+
+    Args:
+        folder: Folder of the run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LOG
+        self._lines: list[str] = []
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[Counts]:
+        """Time a stage.
+
+        Args:
+            name: Name of the stage, or of an installed attack.
+
+        Yields:
+            Counts, which the caller fills in.
+        """
+        began, counts = time.monotonic(), Counts()
+        try:
+            yield counts
+        except BaseException as error:
+            self._add(name, "cancelled" if is_interrupt(error) else "error", began, counts)
+            raise
+        self._add(name, "success", began, counts)
+
+    def write(self) -> None:
+        """Write what there is so far."""
+        write_text(self._path, "".join(self._lines))
+
+    def _add(self, name: str, status: str, began: float, counts: Mapping[str, int]) -> None:
+        line = {
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "stage": name,
+            "status": status,
+            "seconds": round(time.monotonic() - began, 3),
+            "peak_memory_bytes": peak_memory(),
+            "counts": dict(counts),
+        }
+        self._lines.append(json.dumps(line) + "\n")

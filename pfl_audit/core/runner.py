@@ -10,32 +10,27 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pfl_audit import __version__
-from pfl_audit.core.as_published import label_of, with_published
 from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, planned_questions, unmet_needs
-from pfl_audit.core.audited import audited
-from pfl_audit.core.configuration import configuration_of
+from pfl_audit.core.audit_verdict import audited, decide
 from pfl_audit.core.context import AuditContext
+from pfl_audit.core.contradiction import contradicts_guarantee
 from pfl_audit.core.dossier import CONFIGURATION
-from pfl_audit.core.estimate import Estimate, EstimatedSubject
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
 from pfl_audit.core.failures import failure
 from pfl_audit.core.gate_policy import checks_of, read_policy
-from pfl_audit.core.numbers import contradicts_guarantee
 from pfl_audit.core.places import Places, is_shipped, short, short_command
-from pfl_audit.core.plan import AuditPlan
+from pfl_audit.core.plan import AuditPlan, configuration_of
 from pfl_audit.core.published import require_checks
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.resamples import keep_resamples
 from pfl_audit.core.results import Check, Provenance, Results, Target, write_results
-from pfl_audit.core.run_folder import RunFolder
-from pfl_audit.core.run_log import RunLog
-from pfl_audit.core.settings import Settings, checkpoints_of, private_options, read_settings
+from pfl_audit.core.run_folder import RunFolder, RunLog
+from pfl_audit.core.settings import Settings, checkpoints_of, label_of, private_options, read_settings, with_published
 from pfl_audit.core.store import ResponseStore
-from pfl_audit.core.subject import SUBJECTS, AuditJob, ModelFacts, Opened, asked_of
+from pfl_audit.core.subject import SUBJECTS, AuditJob, Estimate, EstimatedSubject, ModelFacts, Opened, asked_of
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
-from pfl_audit.core.verdict import Budget, decide
+from pfl_audit.core.verdict import Budget
 from pfl_audit.errors import (
     NotAuditableError,
     UsageError,
@@ -43,7 +38,10 @@ from pfl_audit.errors import (
 from pfl_audit.files import write_json
 from pfl_audit.inputs import require_folder
 from pfl_audit.progress import Progress, Silent
-from pfl_audit.provenance import package_versions
+from pfl_audit.version import __version__, package_versions
+
+_OF_THE_PLAN = ("model", "device", "download", "seed", "workers", "cluster", "share", "precision", "batch_tokens")
+"""What a subject is told of the plan, under the names that it has there."""
 
 
 def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | None = None) -> Results:
@@ -224,20 +222,12 @@ class AuditRun:
         asked = frozenset(key for key, spec in self.specs.items() if self.is_requested(spec))
         planned = partial(planned_questions, self.attacks.values(), asked, settings=self.settings)
         return AuditJob(
-            plan.model,
-            plan.device,
-            plan.download,
-            plan.seed,
-            store,
-            states,
-            self.progress,
-            planned,
-            self.given,
-            plan.workers,
-            plan.cluster,
-            plan.share,
-            plan.precision,
-            plan.batch_tokens,
+            store=store,
+            states=states,
+            progress=self.progress,
+            planned=planned,
+            settings=self.given,
+            **{name: getattr(plan, name) for name in _OF_THE_PLAN},
         )
 
     def open(self, store: ResponseStore) -> None:

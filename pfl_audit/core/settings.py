@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Literal, Protocol, TypeVar, get_args, get_origin, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
+from pfl_audit.core.redaction import visible
 from pfl_audit.errors import UsageError
+
+_HEAD = "settings as published"
 
 
 class Settings(BaseModel):
@@ -100,6 +103,7 @@ def checkpoints_of(settings: Settings) -> list[tuple[str, str]]:
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
+TableT = TypeVar("TableT", bound=BaseModel)
 
 
 def read_settings(model: type[SettingsT], values: Mapping[str, object], owner: str) -> SettingsT:
@@ -116,9 +120,81 @@ def read_settings(model: type[SettingsT], values: Mapping[str, object], owner: s
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
+        name, problem = _first_fault(error)
         setting = f"the setting '{name}' of {owner}" if name else f"a setting of {owner}"
-        raise UsageError(
-            f"{setting} is wrong: {first['msg']}", f"'pfl-audit explain {owner}' lists the settings"
-        ) from error
+        raise UsageError(f"{setting} is wrong: {problem}", f"'pfl-audit explain {owner}' lists the settings") from error
+
+
+def read_tables(
+    model: type[TableT], tables: Sequence[Mapping[str, object]], name: str, keys: str, context: object = None
+) -> list[TableT]:
+    """Tables of a configuration file.
+
+    Args:
+        name: What one of them is, for the error.
+        keys: Keys that a table takes, for the error.
+        context: For the validators of ``model``.
+
+    Raises:
+        UsageError: A key is missing, unknown or wrong; the table is named by its position.
+    """
+    found = []
+    for place, table in enumerate(tables, 1):
+        try:
+            found.append(model.model_validate(dict(table), context=context))
+        except ValidationError as error:
+            key, problem = _first_fault(error)
+            raise UsageError(f"{name} {place}: '{visible(key, 80)}' is wrong: {problem}", f"Give {keys}") from error
+    return found
+
+
+def _first_fault(error: ValidationError) -> tuple[str, str]:
+    """Name of the first field that is wrong, and what is wrong with it."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return ".".join(str(part) for part in first["loc"]), first["msg"]
+
+
+def with_published(model: type[Settings], stated: Mapping[str, object]) -> dict[str, object]:
+    """Settings with the paper's value of every field that has one and that the user does not state.
+
+    Args:
+        model: Class of the settings.
+        stated: Settings that the user states, which win.
+    """
+    return {**{name: one.value for name, one in paper_values(model).items()}, **stated}
+
+
+def label_of(settings: Settings, stated: Mapping[str, object]) -> str | None:
+    """What is said of numbers of an attack under ``--as-published``; None where no field has a value of a paper.
+
+    Args:
+        settings: Settings that the attack runs with.
+        stated: Settings that the user states; those that differ from what the switch would give are named.
+    """
+    model = type(settings)
+    published = {name: one.value for name, one in paper_values(model).items()}
+    if not published:
+        return None
+    used = {name: getattr(settings, name) for name in model.model_fields}
+    expected = {name: published.get(name, info.get_default()) for name, info in model.model_fields.items()}
+    own = [name for name in stated if used[name] != expected[name]]
+    paper = [name for name in published if name not in own]
+    text = f"{_HEAD}: {', '.join(_said(model, name, used[name]) for name in paper)}" if paper else f"{_HEAD}: none"
+    return text + (f"; stated by the user instead: {', '.join(_said(model, n, used[n]) for n in own)}" if own else "")
+
+
+def _said(model: type[Settings], name: str, value: object) -> str:
+    """A setting with its value, which is left out where it may be a path or a text of a document."""
+    if isinstance(value, float):
+        return f"{name} = {value:.4g}"
+    if isinstance(value, bool):
+        return f"{name} = {str(value).lower()}"
+    if isinstance(value, int) or (isinstance(value, str) and _is_choice(model.model_fields[name].annotation)):
+        return f"{name} = {value}"
+    return name
+
+
+def _is_choice(annotation: object) -> bool:
+    """Whether all texts of a type are words of ours."""
+    parts = get_args(annotation)
+    return get_origin(annotation) is Literal or any(_is_choice(part) for part in parts)

@@ -1,4 +1,4 @@
-"""Protocol of a subject: one way to audit a model."""
+"""Protocol of a subject, which is one way to audit a model, and of its estimate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
-from pfl_audit import __version__
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.settings import Settings
 from pfl_audit.core.sharding import Share
@@ -16,8 +15,9 @@ from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.family import Precision
 from pfl_audit.registry import Registry
+from pfl_audit.version import __version__
 
-if TYPE_CHECKING:  # they bring numpy and sqlite, which 'pfl-audit list' can do without
+if TYPE_CHECKING:
     from pfl_audit.core.context import AuditContext
     from pfl_audit.core.results import Data
     from pfl_audit.core.store import ResponseStore
@@ -220,3 +220,39 @@ class SharedSubject(Protocol):
 SUBJECTS: Registry[Subject[Settings]] = Registry(
     "pfl_audit.subjects", "subject", ("name", "title", "Inputs", "offers", "missing", "open")
 )
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a subject is going to ask and need.
+
+    Attributes:
+        questions: Questions to the model under audit, or fields that are attacked, at most.
+        models: Models that are asked, the one under audit among them.
+        seconds: Time for all of them, measured on a sample; None where nothing was measured.
+        sample: How many of them were timed.
+        memory: Peak memory of the process in bytes, with all models loaded; None where nothing was loaded.
+        note: What the numbers do not cover.
+        unit: What is counted, ``questions`` or ``fields``.
+    """
+
+    questions: int
+    models: int
+    seconds: float | None
+    sample: int
+    memory: int | None
+    note: str
+    unit: str = "questions"
+
+
+@runtime_checkable
+class EstimatedSubject(Protocol):
+    """A subject that says beforehand what an audit is going to take."""
+
+    def estimate(self, inputs: Settings, job: AuditJob) -> Estimate:
+        """Count the questions, and time a few of them.
+
+        Raises:
+            AuditError: As ``open``.
+        """
+        ...

@@ -9,15 +9,15 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from pfl_audit import __version__
+from pfl_audit.core.audit_verdict import decide
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.places import short
 from pfl_audit.core.redaction import visible
 from pfl_audit.core.results import Check, Format, Metric, Provenance, PublishedNumber, Results, Target
 from pfl_audit.core.training_record import FILE_NAME, read_training
-from pfl_audit.core.verdict import decide
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.inputs import require_input
+from pfl_audit.version import __version__
 
 FAMILY: Final = "training"
 _REMEDY: Final = "Give folders of checkpoints that pfl-audit train has written"

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
 from pfl_audit.core import limits
-from pfl_audit.core.gate_record import WaiverRecord
 from pfl_audit.core.gates import matches, slug
 from pfl_audit.core.redaction import visible
-from pfl_audit.core.settings import Settings
+from pfl_audit.core.schema import WaiverRecord
+from pfl_audit.core.settings import Settings, read_tables
 from pfl_audit.errors import UsageError
 
 _KEYS = "check, reason, name, expires, and metric if it is about one gate"
@@ -64,14 +64,4 @@ def read_waivers(tables: Sequence[Mapping[str, object]]) -> tuple[Waiver, ...]:
     """
     if len(tables) > limits.GATES:
         raise UsageError(f"there are more than {limits.GATES} waivers", "Keep those that are needed")
-    found = []
-    for number, table in enumerate(tables, 1):
-        try:
-            found.append(Waiver.model_validate(dict(table)))
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            name = ".".join(str(part) for part in first["loc"])
-            raise UsageError(
-                f"waiver {number}: '{visible(name, 80)}' is wrong: {first['msg']}", f"Give {_KEYS}"
-            ) from error
-    return tuple(found)
+    return tuple(read_tables(Waiver, tables, "waiver", _KEYS))

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from rapidfuzz import fuzz
 
 from pfl_audit.documents.corpus import Corpus, is_asked, is_training
-from pfl_audit.documents.document import Document, Membership
+from pfl_audit.documents.document import Document, Membership, Query
+from pfl_audit.documents.scrubbing.normalization import normalize_text
 from pfl_audit.documents.units import DOCUMENT, PROVIDER, UNITS, Unit
 from pfl_audit.fitness.blind import PERMUTATIONS
 from pfl_audit.fitness.classes import ClassComparison, compare_classes, describe, is_testable, labels_of, sample
 from pfl_audit.fitness.page_duplicates import duplicates
 from pfl_audit.fitness.page_look import PageLooks
-from pfl_audit.fitness.page_values import PageValues, page_values
 from pfl_audit.fitness.spellings import Spelling, normal_name, spellings
 from pfl_audit.progress import Progress
 
 MEMBER, NON_MEMBER, TRAINING = range(3)
 GROUPS: Final = ("members", "non-members", "training pages")
+_SIMILAR: Final = 90
+"""Smallest similarity of a long answer and a passage, 0 to 100: one letter in ten may be misread."""
+_LONG: Final = 8
+"""Letters from which an answer may be misread."""
 
 
 @dataclass(frozen=True)
@@ -161,3 +167,44 @@ def _duplicates(
             pairs = [(pages[one].id, pages[found[one, among]].id) for one in own if found[one, among] >= 0]
             rows.append(Duplicates(group, among, len(own), tuple(pairs)))
     return tuple(rows)
+
+
+@dataclass(frozen=True)
+class PageValues:
+    """Answers and the text of their pages.
+
+    Attributes:
+        without_text: Ids of pages without a word, in the order of the corpus.
+        asked: Key to the number of questions on pages with text.
+        missing: Key to the number of these of which no accepted answer occurs on the page.
+    """
+
+    without_text: tuple[str, ...]
+    asked: Mapping[str, int]
+    missing: Mapping[str, int]
+
+
+def page_values(queries: Sequence[Query], progress: Progress) -> PageValues:
+    """Search the answers of questions on their pages, without case, accents, spaces and punctuation."""
+    asked: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    without_text: dict[str, None] = {}
+    page, text = "", ""
+    with progress.task("answers on their pages", len(queries)) as task:
+        for query in queries:
+            task.advance()
+            if not query.document.words:
+                without_text[query.document.id] = None
+                continue
+            if query.document.id != page:
+                page, text = query.document.id, "".join(map(normalize_text, query.document.words))
+            asked[query.key] += 1
+            missing[query.key] += not any(_occurs(normalize_text(answer), text) for answer in query.answers)
+    return PageValues(tuple(without_text), asked, +missing)
+
+
+def _occurs(answer: str, text: str) -> bool:
+    return answer in text or (
+        _LONG <= len(answer) <= len(text)  # of two texts, the shorter is what partial_ratio looks for
+        and fuzz.partial_ratio(answer, text, score_cutoff=_SIMILAR) >= _SIMILAR
+    )

@@ -7,6 +7,7 @@ the attacked providers alone are permuted, and nothing has to be learnt again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,3 +74,23 @@ def _gaps(values: Floats, labels: Bools) -> Floats:
     others = (1.0 - ones) @ values.T / (1.0 - ones).sum(axis=1, keepdims=True)
     gaps: Floats = members - others
     return gaps
+
+
+def sign_flip(differences: Sequence[int]) -> float:
+    """One-sided p-value of the sum of differences: the share of all signs that give a sum at least as large.
+
+    Args:
+        differences: Difference of each unit, whole numbers; zeros do not count.
+
+    Returns:
+        Above 0, at most 1; 1 without a unit that differs.
+    """
+    sizes = [abs(difference) for difference in differences if difference]
+    chances = np.ones(1)
+    for size in sizes:
+        flipped = np.zeros(len(chances) + size)
+        flipped[: len(chances)] += chances / 2
+        flipped[size:] += chances / 2
+        chances = flipped
+    positive = sum(difference for difference in differences if difference > 0)
+    return float(min(1.0, chances[positive:].sum()))

@@ -22,8 +22,7 @@ from typing import Any
 
 from pfl_audit.errors import AuditError, UsageError, WorkersError
 from pfl_audit.models.calls import Call, M, Opening, Pool, Reply
-from pfl_audit.models.processes import be_silent
-from pfl_audit.models.replies import failed, reply
+from pfl_audit.models.processes import be_silent, failed, reply
 
 LOCAL = "local"
 _FEWER = "fewer --workers on each machine"

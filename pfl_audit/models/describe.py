@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pfl_audit.models.adapter_folder import base_of
-from pfl_audit.models.family import Capability, DescribedFamily
+from pfl_audit.models.family import DescribedFamily
 from pfl_audit.models.open import family_of
+from pfl_audit.models.protocol import Capability
 from pfl_audit.models.weights import checkpoint_files, read_config, read_entries
 
 _STATISTICS = re.compile(r".*\.(running_mean|running_var)")

@@ -7,14 +7,14 @@ An entry point of the group ``pfl_audit.models`` names a light object with ``nam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
-if TYPE_CHECKING:
+from pfl_audit.models.protocol import Capability, DocumentModel
+
+if TYPE_CHECKING:  # they bring numpy and torch, which 'pfl-audit list' can do without
     from pfl_audit.models.form_protocol import FormModel
     from pfl_audit.models.gradient_protocol import GradientModel
-    from pfl_audit.models.protocol import DocumentModel
 
 Settings = Mapping[str, Any]
 """``config.json`` as data."""
@@ -22,41 +22,6 @@ Precision = Literal["fp32", "bf16", "fp16"]
 """Floating-point type of matrix products."""
 FLOATS: Mapping[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """Precision to torch's name."""
-
-
-class Capability(StrEnum):
-    """Something that a model can be asked for."""
-
-    ANSWER = "answer"
-    """The answer to a question about a page."""
-    CONFIDENCE = "confidence"
-    """The probability that the model gives to its own answer."""
-    LOSS = "loss"
-    """The loss of the right answer."""
-    GUESSES = "likely answers"
-    """The likeliest answers to a question, by beam search (`protocol.GuessingModel`)."""
-    LIVE = "live"
-    """Questions that have not been asked before, such as ones about a scrubbed page."""
-    TOKENS = "tokens"
-    """Likely tokens of a masked place on a form."""
-    FORM_LOSS = "form loss"
-    """The training loss of a form, however its fields are filled in."""
-    LOSS_ESTIMATES = "estimated losses"
-    """Estimates of the training loss of a form with each token of the vocabulary at a masked place."""
-    GRADIENT = "training gradient"
-    """The gradient of the training loss, and derivatives of that gradient with respect to the page's pixels."""
-    TEXT_DECODER = "decoder of question and answer"
-    """A decoder that reads question and answer as one sequence of tokens (`text_decoder.TextDecoder`)."""
-    WORD_ENCODER = "encoder of words with position tables"
-    """An encoder that adds up embedding tables of words, positions and boxes (`word_encoder.WordEncoder`)."""
-    WORD_TABLES = "tables of words"
-    """Tables of words and coordinates, without positions (`word_tables.LooksUpWords`)."""
-    TRAINABLE = "trainable"
-    """Training by ``pfl-audit train``."""
-
-
-QUESTIONS = frozenset({Capability.ANSWER, Capability.CONFIDENCE, Capability.LOSS, Capability.LIVE})
-"""Capabilities of a model that answers questions with probabilities."""
 
 
 class ModelFamily(Protocol):
@@ -71,21 +36,6 @@ class ModelFamily(Protocol):
 
     def capabilities(self, config: Settings, tensors: frozenset[str]) -> frozenset[Capability]:
         """Capabilities of a checkpoint that the family recognises; empty if its settings make no model."""
-
-
-class OpenedModel(Protocol):
-    """What every opened model has."""
-
-    @property
-    def family(self) -> str:
-        """Name of the architecture, such as ``vt5``."""
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of everything that determines its outputs: weights, configuration, tokenizer, adapter."""
-
-    def describe(self) -> dict[str, Any]:
-        """Facts for the report: family, path, sha256, parameters, notes."""
 
 
 @runtime_checkable
@@ -147,27 +97,28 @@ class GradientFamily(Protocol):
         """
 
 
+class FormOptions(TypedDict, total=False):
+    """How a checkpoint is opened to read forms.
+
+    Attributes:
+        visual_noise: Seed of Gaussian noise that replaces every page image, or None.
+        precision: Floating-point type of the network's arithmetic.
+        label_map: Field label of the forms to a tag of the model, or to ``O``, where the names differ.
+        batch_tokens: Largest number of tokens in a batch; None for the model's own limit.
+    """
+
+    visual_noise: int | None
+    precision: Precision
+    label_map: Mapping[str, str] | None
+    batch_tokens: int | None
+
+
 @runtime_checkable
 class FormFamily(Protocol):
     """A family whose models read the tokens of forms."""
 
-    def open_forms(
-        self,
-        folder: Path,
-        *,
-        device: str,
-        visual_noise: int | None = None,
-        precision: Precision = "fp32",
-        label_map: Mapping[str, str] | None = None,
-        batch_tokens: int | None = None,
-    ) -> FormModel:
+    def open_forms(self, folder: Path, *, device: str, **options: Unpack[FormOptions]) -> FormModel:
         """Open a checkpoint to read forms.
-
-        Args:
-            visual_noise: Seed of Gaussian noise that replaces every page image, or None.
-            precision: Floating-point type of the network's arithmetic.
-            label_map: Field label of the forms to a tag of the model, or to ``O``, where the names differ.
-            batch_tokens: Largest number of tokens in a batch; None for the model's own limit.
 
         Raises:
             UsageError: The label map names a tag that the model does not have.

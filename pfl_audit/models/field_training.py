@@ -46,11 +46,6 @@ class FieldTraining(QuestionTraining):
             return False
         return True
 
-    @property
-    def points(self) -> bool:
-        """False: it takes no question."""
-        return False
-
     def can_write(self, text: str) -> bool:
         """Not any text to a question that is alone: fields of a page are trained together."""
         return False

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pfl_audit.documents.document import Boxes
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.models.encoders.kinds import FormTask
-from pfl_audit.models.family import Capability, OpenedModel
+from pfl_audit.models.protocol import Capability, OpenedModel
 
 TokenIds = NDArray[np.int64]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -12,32 +11,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.documents.images import Box
-from pfl_audit.models.family import OpenedModel
-
-if TYPE_CHECKING:
-    from pfl_audit.models.text_decoder import TextDecoder
-    from pfl_audit.models.word_encoder import WordEncoder
-
-Text = Mapping[str, Tensor]
-"""All inputs of the network except the pixels, for one sample: question, answer, words and boxes, as tensors by the
-network's own names for them, without a batch dimension."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Training sample of a client, but for its pixels.
-
-    Attributes:
-        words: Words on the page in reading order, for models that take them.
-        boxes: float32 (words, 4), boxes of the words as shares of the page.
-    """
-
-    question: str
-    answer: str
-    words: tuple[str, ...] = ()
-    boxes: Boxes = field(default_factory=lambda: as_boxes([], 0))
+from pfl_audit.models.protocol import OpenedModel
+from pfl_audit.models.samples import Sample, Text
+from pfl_audit.models.text_decoder import TextDecoder
+from pfl_audit.models.word_encoder import WordEncoder
 
 
 class GradientModel(OpenedModel, Protocol):

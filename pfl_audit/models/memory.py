@@ -1,9 +1,10 @@
-"""Allocator settings and free memory of the process."""
+"""Memory of the process: allocator settings, what is free, and the most that was held."""
 
 from __future__ import annotations
 
 import ctypes
 import resource
+import sys
 from pathlib import Path
 
 _M_TRIM_THRESHOLD = -1
@@ -34,6 +35,11 @@ def free_memory() -> int | None:
         return free
     except (OSError, StopIteration):
         return None
+
+
+def peak_memory() -> int:
+    """Peak memory of this process in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _line(path: str, start: str) -> str:

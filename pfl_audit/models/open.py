@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.adapter_folder import base_of
@@ -14,13 +14,13 @@ from pfl_audit.models.family import (
     AnswerFamily,
     DividedFamily,
     FormFamily,
+    FormOptions,
     GradientFamily,
     ModelFamily,
     Precision,
     PromptedFamily,
     Settings,
 )
-from pfl_audit.models.nearest import nearest_way
 from pfl_audit.models.weights import read_config, tensor_names
 from pfl_audit.registry import Registry
 
@@ -34,6 +34,18 @@ PRECEDENCE: Final = 100
 """Of a family that states none. Families are asked from the lowest number to the highest; one that recognises its
 checkpoints by a key of its own in config.json states a lower one."""
 _REGISTRY: Final = Registry[ModelFamily]("pfl_audit.models", "model family", ("name", "recognises", "capabilities"))
+_HEADS = (
+    ("ForMaskedLM", "Audit it on filled-in forms if it is of a form encoder's family: 'pfl-audit reconstruct'"),
+    ("ForQuestionAnswering", "Fine-tune a LayoutLM on the same documents: its question-answering head is supported"),
+    (
+        "ForTokenClassification",
+        "Give a tagger that reads words and boxes, or record its answers and give them with --answers",
+    ),
+    ("ForSequenceClassification", "A classifier answers no questions; audit the model that it was trained from"),
+    ("EncoderModel", "Save the whole model with its decoder, such as T5ForConditionalGeneration"),
+)
+"""End of the saved class to the remedy."""
+_OTHERWISE = "Record its answers to the questions, and give them with --answers instead of --model"
 
 
 def open_model(
@@ -91,24 +103,13 @@ def open_gradient_model(name: str, device: str = "cpu") -> GradientModel:
     return _offering(GradientFamily, folder, "training gradient").open_gradients(folder, device=device)  # type: ignore[type-abstract]
 
 
-def open_form_model(
-    name: str,
-    *,
-    device: str = "cpu",
-    visual_noise: int | None = None,
-    precision: Precision = "fp32",
-    label_map: Mapping[str, str] | None = None,
-    batch_tokens: int | None = None,
-) -> FormModel:
+def open_form_model(name: str, *, device: str = "cpu", **options: Unpack[FormOptions]) -> FormModel:
     """Open a model that reads the tokens of forms.
 
     Args:
         name: Local checkpoint folder.
         device: As in ``device.usable_device``.
-        visual_noise: As in FormFamily.open_forms.
-        precision: As in FormFamily.open_forms.
-        label_map: As in FormFamily.open_forms.
-        batch_tokens: As in FormFamily.open_forms.
+        options: As of FormOptions.
 
     Raises:
         UsageError: As in open_model.
@@ -116,16 +117,8 @@ def open_form_model(
         AuditError: As in open_model.
     """
     device = usable_device(device)
-    folder = Path(name)
-    family = _offering(FormFamily, folder, "reading of forms")  # type: ignore[type-abstract]
-    return family.open_forms(
-        folder,
-        device=device,
-        visual_noise=visual_noise,
-        precision=precision,
-        label_map=label_map,
-        batch_tokens=batch_tokens,
-    )
+    family = _offering(FormFamily, Path(name), "reading of forms")  # type: ignore[type-abstract]
+    return family.open_forms(Path(name), device=device, **options)
 
 
 def open_any(name: str, *, device: str = "cpu", download: bool = False) -> DocumentModel | FormModel:
@@ -244,3 +237,12 @@ def _download(name: str) -> Path:
         raise AuditError(
             f"{name} cannot be fetched from the hub ({type(error).__name__})", "Check the id and the network"
         ) from error
+
+
+def nearest_way(config: Mapping[str, Any]) -> str:
+    """Remedy for a checkpoint that no family recognises, by its ``config.json``."""
+    if config.get("auto_map"):
+        return f"It needs code of its own, which is never run. {_OTHERWISE}"
+    classes = config.get("architectures")
+    names = [name for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
+    return next((way for end, way in _HEADS if any(name.endswith(end) for name in names)), _OTHERWISE)

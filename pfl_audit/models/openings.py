@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pfl_audit import __version__
 from pfl_audit.errors import AuditError
-from pfl_audit.models.family import OpenedModel, Precision
+from pfl_audit.models.family import Precision
 from pfl_audit.models.open import open_form_model, open_gradient_model, open_model
+from pfl_audit.models.protocol import OpenedModel
+from pfl_audit.version import __version__
 
 if TYPE_CHECKING:
     from pfl_audit.models.form_protocol import FormModel

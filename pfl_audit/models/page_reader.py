@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from pfl_audit import __version__
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrubbing.ocr_lines import OcrLine
 from pfl_audit.files import sha256_json
 from pfl_audit.models.openings import require_same
 from pfl_audit.models.protocol import Capability, Response
 from pfl_audit.models.rapid_ocr import open_rapidocr
+from pfl_audit.version import __version__
 
 _WHERE = "Where is each line?"
 """The question for lines with their boxes."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.errors import AuditError, another_run
 from pfl_audit.files import atomic_write, cannot_write
 from pfl_audit.inputs import is_there, open_input
 from pfl_audit.models.tensor_record import damaged
@@ -51,10 +51,7 @@ class PageStore:
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise damaged(self._path) from error
         if run != self._run:
-            raise UsageError(
-                f"{self._path.parent} holds a run with other data or settings",
-                "Name another --out, or repeat the command that began it",
-            )
+            raise another_run(self._path.parent)
         self.rows = (size - _HEADER) // row_bytes
 
     @property

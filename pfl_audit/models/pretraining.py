@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -53,6 +52,9 @@ class SelfPretraining:
         UsageError: The model's family has no self-pretraining, or there is no task.
     """
 
+    points = False
+    """It takes no question."""
+
     def __init__(self, model: QuestionModel, tasks: Sequence[Task], form: Form = Form.PAPER) -> None:
         if not isinstance(model, DenoisingModel):
             raise UsageError(
@@ -65,28 +67,13 @@ class SelfPretraining:
         self.tasks, self.form = tuple(dict.fromkeys(tasks)), form
         self.network: nn.Module = model.network
         self.adapters: AdapterLayout | None = model.adapters
-
-    @property
-    def page_encoder(self) -> nn.Module | None:
-        """As of the model."""
-        return self._model.page_encoder
-
-    def train_markers(self) -> None:
-        """Train the embeddings of the added tokens, also beside adapters and frozen embeddings."""
-        self._model.train_markers()
-
-    def is_frozen(self, name: str) -> bool:
-        """As of the model."""
-        return self._model.is_frozen(name)
+        self.page_encoder = model.page_encoder
+        # What is trained is the model's own, and a checkpoint is the model's with the added tokens.
+        self.is_frozen, self.train_markers, self.save = model.is_frozen, model.train_markers, model.save
 
     def length(self, query: Query) -> int:
         """Number of tokens of the page's input in the first task; another draw of masks changes it a little."""
         return self._example(query, self.tasks[0], np.random.default_rng(_FIXED)).length
-
-    @property
-    def points(self) -> bool:
-        """False: it takes no question."""
-        return False
 
     def can_write(self, text: str) -> bool:
         """False: no answer is trained."""
@@ -119,10 +106,6 @@ class SelfPretraining:
                     loss = self.loss([queries[row] for row in rows], pages(rows), task, rng)
                     totals[task] += len(rows) * float(loss)
         return {f"loss_{task}": total / len(queries) for task, total in totals.items()}
-
-    def save(self, folder: Path, records: Mapping[str, Any], *, half: bool) -> None:
-        """Write the model's checkpoint, with the tokens of self-pretraining."""
-        self._model.save(folder, records, half=half)
 
     def _example(self, query: Query, task: Task, rng: np.random.Generator) -> Example:
         return self._model.denoising(query.document, task, self.form, rng)

@@ -1,15 +1,65 @@
-"""Protocol of models that answer questions about pages."""
+"""What models can be asked for, and the protocol of those that answer questions about pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from pfl_audit.documents.document import Query
-from pfl_audit.errors import UnanswerableError
-from pfl_audit.models.family import Capability as Capability
-from pfl_audit.models.family import OpenedModel
+if TYPE_CHECKING:  # documents bring numpy, which 'pfl-audit list' can do without
+    from pfl_audit.documents.document import Query
+    from pfl_audit.errors import UnanswerableError
+
+
+class Capability(StrEnum):
+    """Something that a model can be asked for."""
+
+    ANSWER = "answer"
+    """The answer to a question about a page."""
+    CONFIDENCE = "confidence"
+    """The probability that the model gives to its own answer."""
+    LOSS = "loss"
+    """The loss of the right answer."""
+    GUESSES = "likely answers"
+    """The likeliest answers to a question, by beam search (`GuessingModel`)."""
+    LIVE = "live"
+    """Questions that have not been asked before, such as ones about a scrubbed page."""
+    TOKENS = "tokens"
+    """Likely tokens of a masked place on a form."""
+    FORM_LOSS = "form loss"
+    """The training loss of a form, however its fields are filled in."""
+    LOSS_ESTIMATES = "estimated losses"
+    """Estimates of the training loss of a form with each token of the vocabulary at a masked place."""
+    GRADIENT = "training gradient"
+    """The gradient of the training loss, and derivatives of that gradient with respect to the page's pixels."""
+    TEXT_DECODER = "decoder of question and answer"
+    """A decoder that reads question and answer as one sequence of tokens (`text_decoder.TextDecoder`)."""
+    WORD_ENCODER = "encoder of words with position tables"
+    """An encoder that adds up embedding tables of words, positions and boxes (`word_encoder.WordEncoder`)."""
+    WORD_TABLES = "tables of words"
+    """Tables of words and coordinates, without positions (`word_tables.LooksUpWords`)."""
+    TRAINABLE = "trainable"
+    """Training by ``pfl-audit train``."""
+
+
+QUESTIONS = frozenset({Capability.ANSWER, Capability.CONFIDENCE, Capability.LOSS, Capability.LIVE})
+"""Capabilities of a model that answers questions with probabilities."""
+
+
+class OpenedModel(Protocol):
+    """What every opened model has."""
+
+    @property
+    def family(self) -> str:
+        """Name of the architecture, such as ``vt5``."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that determines its outputs: weights, configuration, tokenizer, adapter."""
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the report: family, path, sha256, parameters, notes."""
 
 
 @dataclass(frozen=True)

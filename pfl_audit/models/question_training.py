@@ -53,6 +53,8 @@ class QuestionTraining(ABC):
     network: Any
     inputs: Any
     start: Path
+    points = False
+    """It writes its answers."""
 
     @property
     def page_encoder(self) -> nn.Module | None:
@@ -124,11 +126,6 @@ class QuestionTraining(ABC):
     def length(self, query: Query) -> int:
         """Number of tokens of a query's example."""
         return self.example(query).length
-
-    @property
-    def points(self) -> bool:
-        """False: it writes its answers."""
-        return False
 
     def can_write(self, text: str) -> bool:
         """Whether the tokenizer can represent the text."""

@@ -36,31 +36,21 @@ class RecordedModel:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._responses = _read(path)
-        self._sha256 = sha256_input(path)
+        self.fingerprint = sha256_input(path)
         self._notes = [f"{len(self._responses)} recorded answers"]
         kinds = {Capability.ANSWER}
         if all(response.confidence is not None for response in self._responses.values()):
             kinds.add(Capability.CONFIDENCE)
         if all(response.loss is not None for response in self._responses.values()):
             kinds.add(Capability.LOSS)
-        self._capabilities = frozenset(kinds)
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the file."""
-        return self._sha256
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Answers, and what else every line has; never LIVE."""
-        return self._capabilities
+        self.capabilities = frozenset(kinds)
 
     def describe(self) -> dict[str, Any]:
         """Facts for the report."""
         return {
             "family": self.family,
             "path": str(self._path),
-            "sha256": self._sha256,
+            "sha256": self.fingerprint,
             "parameters": None,
             "notes": list(self._notes),
         }

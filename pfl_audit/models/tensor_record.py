@@ -10,7 +10,7 @@ from typing import Any
 import safetensors.torch
 from torch import Tensor
 
-from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.errors import AuditError, another_run
 from pfl_audit.files import atomic_write
 from pfl_audit.inputs import MIB, is_there
 from pfl_audit.models.safetensors_file import read_header
@@ -45,10 +45,7 @@ def read_state(path: Path, run: str) -> tuple[dict[str, Any], dict[str, Tensor]]
     except AuditError as error:
         raise damaged(path) from error
     if header.metadata.get("settings") != run:
-        raise UsageError(
-            f"{path.parent} holds a run with other data or settings",
-            "Name another --out, or repeat the command that began it",
-        )
+        raise another_run(path.parent)
     try:
         record = json.loads(header.metadata["state"])
         if not isinstance(record, dict):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from pfl_audit.models.gradient_protocol import Text
+from pfl_audit.models.samples import Text
 
 Norm = tuple[Tensor, Tensor, float]
 """Weight and bias of a layer normalisation, float64 (width,), and its epsilon."""

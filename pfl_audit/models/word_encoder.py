@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from pfl_audit.models.gradient_protocol import Text
+from pfl_audit.models.samples import Text
 
 TableName = Literal["word", "position", "types", "x", "y", "h", "w", "patches", "projection", "bias"]
 """Tables of tokens, positions, token types and coordinates; position table, weight and bias of the patch embedding."""

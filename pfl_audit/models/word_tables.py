@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.documents.document import Boxes
-from pfl_audit.models.gradient_protocol import Text
+from pfl_audit.models.samples import Text
 from pfl_audit.models.word_encoder import PixelScale, Table
 
 

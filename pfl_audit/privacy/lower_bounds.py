@@ -12,8 +12,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import expit, log_ndtr, ndtr, ndtri
+from scipy.special import expit
 from scipy.stats import binom
 
 from pfl_audit.errors import UsageError
@@ -60,36 +59,6 @@ class Mechanism(Protocol):
 
     def epsilon(self, delta: float) -> float:
         """Epsilon at a delta."""
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """Gaussian mechanism without sampling, mu-GDP (Dong, Roth and Su 2022, "Gaussian Differential Privacy").
-
-    Attributes:
-        mu: Shift over standard deviation, at least 0; the root of T over sigma for T rounds.
-    """
-
-    mu: float
-
-    def trade_off(self, fprs: Floats) -> Floats:
-        """Largest TPR at each FPR, float (n,) (section 2.3, equation 6)."""
-        tprs: Floats = ndtr(ndtri(fprs) + self.mu)
-        return tprs
-
-    def epsilon(self, delta: float) -> float:
-        """Epsilon at a delta between 0 and 1 (Balle and Wang 2018, theorem 8)."""
-
-        def excess(epsilon: float) -> float:
-            middle = epsilon / self.mu
-            return float(ndtr(self.mu / 2 - middle) - np.exp(epsilon + log_ndtr(-self.mu / 2 - middle))) - delta
-
-        if self.mu == 0 or excess(0.0) <= 0:
-            return 0.0
-        high = 1.0
-        while excess(high) > 0:
-            high *= 2
-        return float(brentq(excess, 0.0, high))
 
 
 def p_value(guesses: Guesses, epsilon: float, delta: float) -> float:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pfl_audit import __version__
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
@@ -20,72 +18,29 @@ from pfl_audit.models.device import usable_device
 from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.out_folder import OutFolder
-from pfl_audit.privacy.ledger import Ledger, default_path, require_cap
+from pfl_audit.privacy.canary_coins import Manifest
+from pfl_audit.privacy.ledger import Ledger, require_cap
 from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
-from pfl_audit.provenance import package_versions
 from pfl_audit.training import canaries
-from pfl_audit.training.canaries import CanarySettings
 from pfl_audit.training.central import train_central_phases
 from pfl_audit.training.federated.kept import kept_path
 from pfl_audit.training.federated.kept import read_record as read_kept
 from pfl_audit.training.federated.phases import train_federated
 from pfl_audit.training.federated.run import KEY_FILE, Federation, forget_secrets
-from pfl_audit.training.federated.settings import Mode, PrivacySettings
+from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.parts import of_some_providers, places, split_queries
-from pfl_audit.training.pretraining import FOLDER, Pretraining
+from pfl_audit.training.pretraining import FOLDER
 from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.records import RECORD, public_part, read_record, write_private
 from pfl_audit.training.settings import TrainSettings
-from pfl_audit.training.start import Settings, begin, choose, on_pages
+from pfl_audit.training.start import Settings, Training, TrainRun, begin, choose, on_pages
+from pfl_audit.version import __version__, package_versions
 
 WEIGHTS = "model.safetensors"
 ADAPTERS = "adapters"
-
-
-@dataclass(frozen=True)
-class TrainRun:
-    """Where a run begins and ends.
-
-    Attributes:
-        data: Corpus; its BLUE training part is trained on.
-        start: Checkpoint to begin with, or None for random weights.
-        size: Of a model from nothing.
-        vocabulary: Of a tokenizer from nothing.
-        half: Save as float16.
-        mode: How to train.
-        device: torch's name of the device; no part of the run's identity.
-        lora: Rank of adapters, or 0 to train whole tensors.
-        providers_share: Probability with which each provider is trained on; the settings' seed draws.
-        ledger: Budget ledger of a private run, or None for the one beside the data.
-        budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
-        pretraining: Self-pretraining before, on the same pages; None without.
-        canaries: Document canaries that are planted among the providers, or None.
-        keep_updates: Whether every message of a federation is kept beside the checkpoint; no part of its identity.
-    """
-
-    data: Path
-    out: Path
-    start: Path | None
-    size: str
-    vocabulary: int
-    half: bool
-    mode: Mode
-    device: str = "cpu"
-    lora: int = 0
-    providers_share: float = 1.0
-    ledger: Path | None = None
-    budget_cap: float | None = None
-    pretraining: Pretraining | None = None
-    canaries: CanarySettings | None = None
-    keep_updates: bool = False
-
-    @property
-    def budget(self) -> Ledger:
-        """The budget ledger."""
-        return Ledger(self.ledger or default_path(self.data))
 
 
 @dataclass(frozen=True)
@@ -174,36 +129,13 @@ def _train(
             pairs = canaries.in_pairs(privacy)
             planted = canaries.planted(run.canaries, run.out, model, prepared.train, progress, pairs=pairs)
             coins, train = stack.enter_context(planted)
+        training = Training(model, trainable, train, prepared.valid, progress, pages, group)
         if isinstance(settings, TrainSettings):
-            done = train_central_phases(
-                model,
-                pages,
-                run.pretraining,
-                train,
-                prepared.valid,
-                settings,
-                run.out,
-                identity=prepared.identity,
-                progress=progress,
-                trainable=trainable,
-                group=group,
-            )
+            done = train_central_phases(training, run.pretraining, settings, run.out, prepared.identity)
             if group.size > 1:
                 done["processes"] = group.size
         else:
-            federation = Federation(
-                run.mode,
-                settings,
-                privacy,
-                run.out,
-                prepared.identity,
-                run.device,
-                ledger=run.budget,
-                budget_cap=run.budget_cap,
-                pretraining=run.pretraining,
-                kept=kept_path(run.out) if run.keep_updates else None,
-            )
-            done = train_federated(federation, model, trainable, train, prepared.valid, progress, pages, group)
+            done = train_federated(federation_of(run, settings, privacy, prepared.identity), training)
     if not group.leads:
         return {}
     data = {
@@ -215,11 +147,25 @@ def _train(
         **done.pop("data", {}),
     }
     record = {"mode": run.mode, "data": data, **done, "lora": run.lora or None, "identity": prepared.identity}
-    released = {}
-    if coins is not None:
-        record["canaries"] = coins.public()
-        released[canaries.RECORD] = coins.revealed()
-    return conclude(model, adapters, run.out, record, half=run.half, beside=released)
+    return conclude(model, adapters, run.out, record, half=run.half, coins=coins)
+
+
+def federation_of(
+    run: TrainRun, settings: FederatedSettings, privacy: PrivacySettings | None, identity: dict[str, Any]
+) -> Federation:
+    """Who takes part in a run that is not central, and what it promises."""
+    return Federation(
+        run.mode,
+        settings,
+        privacy,
+        run.out,
+        identity,
+        run.device,
+        ledger=run.budget,
+        budget_cap=run.budget_cap,
+        pretraining=run.pretraining,
+        kept=kept_path(run.out) if run.keep_updates else None,
+    )
 
 
 def is_complete(out: Path) -> bool:
@@ -253,14 +199,14 @@ def conclude(
     record: dict[str, Any],
     *,
     half: bool,
-    beside: Mapping[str, Any] | None = None,
+    coins: Manifest | None = None,
 ) -> dict[str, Any]:
     """Write the checkpoint with its record, and remove what was only needed to get there.
 
     Of a private run the checkpoint gets the public part, and the private record beside it everything.
 
     Args:
-        beside: Further JSON files of the checkpoint, name to content.
+        coins: Of canaries that were planted; the checkpoint reveals them.
 
     Returns:
         The record, with the versions of what made it.
@@ -268,13 +214,15 @@ def conclude(
     if adapters is not None:
         adapters.save(out / ADAPTERS)
         adapters.merge()
+    planted = {"canaries": coins.public()} if coins else {}
     promise = {"privacy": record["privacy"] or NO_PRIVACY}
-    record = {**record, **promise, "version": __version__, "packages": package_versions()}
+    record = {**record, **planted, **promise, "version": __version__, "packages": package_versions()}
     released = record
     if record["privacy"] != NO_PRIVACY:
         released = public_part(record)
         write_private(out, record)
-    model.save(out, {RECORD: released, **(beside or {})}, half=half)
+    revealed = {canaries.RECORD: coins.revealed()} if coins else {}
+    model.save(out, {RECORD: released, **revealed}, half=half)
     forget(out)
     return record
 

@@ -1,29 +1,100 @@
-"""What a training run begins with: its model, and the parameters that are trained."""
+"""What a training run begins with: its places and kind, its model, and what is trained on what."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Query
 from pfl_audit.errors import UsageError
 from pfl_audit.models.open import families, family_of
-from pfl_audit.models.pretraining import SelfPretraining
-from pfl_audit.models.training_protocol import QuestionModel, TrainableFamily
+from pfl_audit.models.pretraining import SelfPretraining, one_a_page
+from pfl_audit.models.training_protocol import QuestionModel, TrainableFamily, TrainableModel
 from pfl_audit.models.vt5.checkpoint import LoadedVt5
 from pfl_audit.models.vt5.tokenizer import Tokenizer
 from pfl_audit.models.vt5.training import TrainableVt5
-from pfl_audit.training.federated.settings import FederatedSettings
+from pfl_audit.privacy.ledger import Ledger, default_path
+from pfl_audit.progress import Progress
+from pfl_audit.training.canaries import CanarySettings
+from pfl_audit.training.federated.settings import FederatedSettings, Mode
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.pretraining import Pretraining
+from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.scratch import new_vt5, train_tokenizer
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.trainable import Trainable, choose_trainable, without_embeddings
 
-if TYPE_CHECKING:
-    from pfl_audit.training.run import TrainRun
-
 Settings = TrainSettings | FederatedSettings
+
+
+@dataclass(frozen=True)
+class TrainRun:
+    """Where a run begins and ends.
+
+    Attributes:
+        data: Corpus; its BLUE training part is trained on.
+        start: Checkpoint to begin with, or None for random weights.
+        size: Of a model from nothing.
+        vocabulary: Of a tokenizer from nothing.
+        half: Save as float16.
+        mode: How to train.
+        device: torch's name of the device; no part of the run's identity.
+        lora: Rank of adapters, or 0 to train whole tensors.
+        providers_share: Probability with which each provider is trained on; the settings' seed draws.
+        ledger: Budget ledger of a private run, or None for the one beside the data.
+        budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
+        pretraining: Self-pretraining before, on the same pages; None without.
+        canaries: Document canaries that are planted among the providers, or None.
+        keep_updates: Whether every message of a federation is kept beside the checkpoint; no part of its identity.
+    """
+
+    data: Path
+    out: Path
+    start: Path | None
+    size: str
+    vocabulary: int
+    half: bool
+    mode: Mode
+    device: str = "cpu"
+    lora: int = 0
+    providers_share: float = 1.0
+    ledger: Path | None = None
+    budget_cap: float | None = None
+    pretraining: Pretraining | None = None
+    canaries: CanarySettings | None = None
+    keep_updates: bool = False
+
+    @property
+    def budget(self) -> Ledger:
+        """The budget ledger."""
+        return Ledger(self.ledger or default_path(self.data))
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model with what it is trained and validated on.
+
+    Attributes:
+        train: Queries to train on, by row; none where the clients that hold them are elsewhere.
+        valid: Held-out queries.
+        pages: The model on its pages alone, for a phase of self-pretraining before; its tokens are in ``trainable``.
+        group: Processes that train together; the one that leads validates, and writes.
+    """
+
+    model: TrainableModel[Query]
+    trainable: Trainable
+    train: Sequence[Query]
+    valid: Sequence[Query]
+    progress: Progress
+    pages: SelfPretraining | None = None
+    group: ProcessGroup = ONE
+
+    @property
+    def before(self) -> Training | None:
+        """Self-pretraining on the same pages; None without it."""
+        return replace(self, model=self.pages, train=one_a_page(self.train), pages=None) if self.pages else None
 
 
 def begin(run: TrainRun, corpus: Corpus, settings: Settings, *, leads: bool = True) -> QuestionModel:

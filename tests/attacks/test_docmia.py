@@ -34,8 +34,8 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.sides import join_sides, regroup
 from pfl_audit.documents.units import DOCUMENT
 from pfl_audit.errors import AuditError, UnanswerableError
-from pfl_audit.models.family import Capability
 from pfl_audit.models.processes import Processes
+from pfl_audit.models.protocol import Capability
 from pfl_audit.progress import Silent
 from tests.core.fakes import FakeModel
 from tests.oracles.docmia import travel as slow_travel

@@ -35,8 +35,8 @@ from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.recovery import inputs_of_span
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
-from pfl_audit.models.gradient_protocol import Sample
 from pfl_audit.models.open import open_gradient_model
+from pfl_audit.models.samples import Sample
 from pfl_audit.models.vt5.gradients import Vt5Gradients
 from tests.attacks.inversion import updates
 from tests.attacks.inversion.batch_models import FORMS, save_model

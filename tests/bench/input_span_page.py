@@ -29,8 +29,8 @@ from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers.fcc_adbuy import import_fcc_adbuy
 from pfl_audit.errors import AuditError
-from pfl_audit.models.gradient_protocol import Sample
 from pfl_audit.models.open import open_gradient_model
+from pfl_audit.models.samples import Sample
 from pfl_audit.models.vt5.checkpoint import save_vt5
 from pfl_audit.models.vt5.gradients import Vt5Gradients
 from pfl_audit.training.scratch import new_vt5, train_tokenizer

@@ -13,8 +13,8 @@ import numpy as np
 
 from pfl_audit.documents.keys import PROVIDER_KEYS
 from pfl_audit.documents.scrubbing.scrub import find_value
+from pfl_audit.documents.synthetic.generator import add_ocr_errors
 from pfl_audit.documents.synthetic.invoice import draw_invoice
-from pfl_audit.documents.synthetic.ocr_noise import add_ocr_errors
 from pfl_audit.documents.synthetic.providers import draw_providers
 from pfl_audit.documents.synthetic.render import render_invoice
 

@@ -29,9 +29,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from pfl_audit import __version__
-from pfl_audit.cli.libraries import restrain
 from pfl_audit.cli.main import run
+from pfl_audit.cli.process import restrain
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.generator import make_corpus
@@ -40,6 +39,7 @@ from pfl_audit.models import processes
 from pfl_audit.models.protocol import DocumentModel, Response
 from pfl_audit.models.vt5.model import Vt5Responder
 from pfl_audit.progress import Silent
+from pfl_audit.version import __version__
 from tests.conftest import RECIPE, checkpoints
 
 TIMES = ("started", "seconds", "resumed", "command")

@@ -21,7 +21,7 @@ from pathlib import Path
 from unittest import mock
 
 from pfl_audit.attacks.questions.calls import Asked
-from pfl_audit.cli.libraries import restrain
+from pfl_audit.cli.process import restrain
 from pfl_audit.documents.document import Query
 from pfl_audit.models.protocol import DocumentModel, Response
 from tests.bench.soak import Toll, asked, audit, children, drawn, note_asked, results, small_batches

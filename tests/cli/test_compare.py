@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.cli.main import run
-from pfl_audit.cli.run import _compared
-from pfl_audit.cli.targets import Ended
+from pfl_audit.cli.run import Ended, _compared
 from pfl_audit.core.results import write_results
 from tests.core.test_comparison import audit, check
 

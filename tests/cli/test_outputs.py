@@ -11,7 +11,7 @@ from pfl_audit.cli.main import run
 from pfl_audit.core import pdf
 from pfl_audit.core.pdf import BROWSERS, print_pdf
 from pfl_audit.core.results import read_results
-from pfl_audit.core.run_log import RunLog
+from pfl_audit.core.run_folder import RunLog
 from pfl_audit.errors import UsageError
 
 Capture = pytest.CaptureFixture[str]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.cli.second_process import SecondProcess
+from pfl_audit.cli.demo import SecondProcess
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.errors import AuditError
 

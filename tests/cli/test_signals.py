@@ -58,7 +58,7 @@ def test_a_signal_marks_the_run_as_cancelled(number: signal.Signals, tmp_path: P
 
 def test_what_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
     code = (
-        "import os, signal\nfrom pfl_audit.cli.interrupts import obey_signals\n"
+        "import os, signal\nfrom pfl_audit.cli.process import obey_signals\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\nobey_signals()\n"
         "os.kill(os.getpid(), signal.SIGHUP)\nprint('alive')"
     )

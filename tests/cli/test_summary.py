@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.cli.summary import show_verdict
-from pfl_audit.core.gate_text import gate_lines
+from pfl_audit.core.gates import gate_lines
 from pfl_audit.core.numbers import headline
 from tests.reports.made import results, with_hostile_texts
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.cli import targets
+from pfl_audit.cli import run as run_file
 from pfl_audit.cli.main import run
-from pfl_audit.cli.targets import Children, worst
+from pfl_audit.cli.run import Children, worst
 from pfl_audit.core.plan import AuditPlan
 from tests.cli.written import written
 from tests.command_server import CommandServer
@@ -75,7 +75,7 @@ def test_targets_are_audited_and_compared(
     start = subprocess.Popen
     with monkeypatch.context() as patch:
         patch.setattr(
-            targets.subprocess, "Popen", lambda words, **how: start([str(commands.program), *words[5:]], **how)
+            run_file.subprocess, "Popen", lambda words, **how: start([str(commands.program), *words[5:]], **how)
         )
         code = run(["run", several, "--at-once", "2", "--json", "--require", "membership.azk"])
     found = json.loads(capsys.readouterr().out)

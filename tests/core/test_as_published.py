@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from pfl_audit.core.as_published import label_of, with_published
 from pfl_audit.core.attack import ATTACKS
-from pfl_audit.core.settings import PaperValue, Settings, paper_values, read_settings
+from pfl_audit.core.settings import PaperValue, Settings, label_of, paper_values, read_settings, with_published
 
 
 class Some(Settings):

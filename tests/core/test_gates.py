@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from pfl_audit.core.attack import CheckSpec
+from pfl_audit.core.audit_verdict import decide, exit_code
 from pfl_audit.core.gate_policy import Earlier, GatePolicy, checks_of, read_policy
 from pfl_audit.core.gates import Limit, parse_limit, slug
 from pfl_audit.core.results import Check, Data, Finding, Level, Metric, Provenance, Results, Target
-from pfl_audit.core.verdict import FailOn, decide, exit_code
+from pfl_audit.core.schema import FailOn
 from pfl_audit.core.waivers import Waiver, read_waivers
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, PrivacyGuarantee

@@ -8,10 +8,11 @@ from typing import Protocol, runtime_checkable
 import pytest
 
 from pfl_audit.core.attack import ATTACKS
+from pfl_audit.core.audit_verdict import exit_code
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.results import Results, read_results
 from pfl_audit.core.runner import run_audit
-from pfl_audit.core.verdict import LEAK_BUDGET, exit_code
+from pfl_audit.core.verdict import LEAK_BUDGET
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.progress import Silent

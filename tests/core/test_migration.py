@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.core.comparison import compare
-from pfl_audit.core.numbers import chance, interval, number, surest_bounded
+from pfl_audit.core.contradiction import surest_bounded
+from pfl_audit.core.numbers import chance, interval, number
 from pfl_audit.core.results import read_results, write_results
 from pfl_audit.reports.html import to_html
 from pfl_audit.reports.words import small_print

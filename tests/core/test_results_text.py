@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from pfl_audit.core import limits
-from pfl_audit.core.curves import Curve, Series
-from pfl_audit.core.points import shown_places
-from pfl_audit.core.results import Results, read_results, write_results
-from pfl_audit.core.results_text import results_text
+from pfl_audit.core.curves import Curve, Series, shown_places
+from pfl_audit.core.results import Results, read_results, results_text, write_results
 from pfl_audit.errors import AuditError
 from tests.reports.test_size import large
 

@@ -1,9 +1,11 @@
 import pytest
 
+from pfl_audit.core.audit_verdict import decide, exit_code
 from pfl_audit.core.gate_policy import GatePolicy
 from pfl_audit.core.results import Check, Finding, Level, ReviewFacts
 from pfl_audit.core.review import Obtained
-from pfl_audit.core.verdict import COMPARED, Budget, FailOn, at_most_weak, decide, exit_code, level_of
+from pfl_audit.core.schema import FailOn
+from pfl_audit.core.verdict import COMPARED, Budget, at_most_weak, level_of
 
 
 def check(

@@ -29,7 +29,7 @@ IMPORTS = {
     "pfl_audit.core.settings": ("Settings",),
     "pfl_audit.documents.corpus": ("Corpus",),
     "pfl_audit.files": ("write_text",),
-    "pfl_audit.models.family": ("QUESTIONS",),
+    "pfl_audit.models.protocol": ("QUESTIONS",),
     "pfl_audit.models.open": ("open_model",),
 }
 """Names that the examples use, and the modules that have them."""

@@ -12,7 +12,7 @@ from pfl_audit.cli import train
 from pfl_audit.cli.main import run
 from pfl_audit.training.federated.plan import plan_privacy
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
-from pfl_audit.training.run import TrainRun
+from pfl_audit.training.start import TrainRun
 
 RECIPES = sorted((Path(__file__).parents[2] / "docs/recipes").glob("*.toml"))
 MESSAGE = {"float32": 13_676_544, "nf4": 1_923_264}

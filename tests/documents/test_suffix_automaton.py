@@ -3,7 +3,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl_audit.documents.scrubbing.suffix_automaton import SuffixAutomaton
+from pfl_audit.documents.scrubbing.residual import SuffixAutomaton
 
 
 def slow(a: str, b: str) -> int:

@@ -8,9 +8,8 @@ import pytest
 
 from pfl_audit.documents.check import check_corpus
 from pfl_audit.documents.readers import open_corpus
-from pfl_audit.documents.synthetic.generator import ASKED, Recipe, make_corpus
+from pfl_audit.documents.synthetic.generator import ASKED, Recipe, add_ocr_errors, make_corpus
 from pfl_audit.documents.synthetic.invoice import draw_invoice
-from pfl_audit.documents.synthetic.ocr_noise import add_ocr_errors
 from pfl_audit.documents.synthetic.providers import WORDINGS, draw_providers
 from pfl_audit.documents.synthetic.render import LABELS, render_invoice
 from pfl_audit.errors import UsageError

@@ -9,9 +9,9 @@ from PIL import Image, ImageDraw
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import PageImage
+from pfl_audit.fitness.check import page_values
 from pfl_audit.fitness.page_duplicates import duplicates
 from pfl_audit.fitness.page_look import PageLooks, look_of, page_look
-from pfl_audit.fitness.page_values import page_values
 from pfl_audit.progress import Silent
 
 Pages = Callable[..., Document]

@@ -33,7 +33,7 @@ def _import_everything() -> None:
     from importlib import import_module
 
     import pfl_audit
-    from pfl_audit.cli.libraries import restrain
+    from pfl_audit.cli.process import restrain
 
     restrain()
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pfl_audit.documents.document import as_boxes
-from pfl_audit.importing.corpus import build_corpus
+from pfl_audit.importing.folder import build_corpus
 from pfl_audit.importing.labels import Row
 from pfl_audit.importing.questions import default_questions
 from pfl_audit.importing.reading import ReadPage

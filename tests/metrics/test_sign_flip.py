@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from pfl_audit.metrics.sign_flip import sign_flip
+from pfl_audit.metrics.permutation import sign_flip
 
 
 @given(st.lists(st.integers(-4, 4), max_size=9))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pfl_audit.models.gradient_protocol import GradientModel, Text, gradient_of
+from pfl_audit.models.gradient_protocol import GradientModel, gradient_of
+from pfl_audit.models.samples import Text
 
 
 def second_derivatives_agree(model: GradientModel, pixels: Tensor, texts: Sequence[Text], seed: int = 0) -> bool:

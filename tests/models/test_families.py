@@ -13,8 +13,9 @@ import pytest
 from pfl_audit.errors import AuditError, NotAuditableError
 from pfl_audit.models import open as opening
 from pfl_audit.models.describe import describe_checkpoint
-from pfl_audit.models.family import AnswerFamily, Capability, FormFamily, GradientFamily, Settings
+from pfl_audit.models.family import AnswerFamily, FormFamily, GradientFamily, Settings
 from pfl_audit.models.open import families, open_any, open_form_model, open_gradient_model, open_model
+from pfl_audit.models.protocol import Capability
 from pfl_audit.models.weights import read_config, tensor_names
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

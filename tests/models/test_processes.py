@@ -16,9 +16,8 @@ from pfl_audit.errors import AuditError, UnanswerableError, WorkersError
 from pfl_audit.models.calls import Calls, InTurn
 from pfl_audit.models.open import open_model
 from pfl_audit.models.openings import AnswerOpening
-from pfl_audit.models.processes import Processes
+from pfl_audit.models.processes import Processes, failed
 from pfl_audit.models.protocol import DocumentModel
-from pfl_audit.models.replies import failed
 from pfl_audit.progress import Silent, Task
 
 

@@ -9,7 +9,6 @@ from scipy.stats import norm
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.lower_bounds import (
     Floats,
-    Gaussian,
     Guesses,
     contradicts,
     epsilon_lower_bound,
@@ -17,6 +16,7 @@ from pfl_audit.privacy.lower_bounds import (
     p_value,
 )
 from tests.oracles import canaries as oracle
+from tests.oracles.gaussian import Gaussian
 
 RUNS, FALSE_ALARMS = 500, 33
 """With a probability of 0.05 each, more than 33 of 500 false alarms have a probability of 4.5 %."""

@@ -6,9 +6,9 @@ import typing
 from datetime import date
 from typing import Any
 
-from pfl_audit.core.gate_record import Baseline, LimitResult, WaiverRecord
+from pfl_audit.core.audit_verdict import decide
 from pfl_audit.core.results import Check, Data, Finding, Level, Metric, Provenance, PublishedNumber, Results, Target
-from pfl_audit.core.verdict import decide
+from pfl_audit.core.schema import Baseline, LimitResult, WaiverRecord
 
 TODAY = date(2026, 12, 1)
 HOSTILE = "<b>\"'`|[x](javascript:1)\n\x1b[2J\x07\u202e]]>&amp;{{7*7}} \ufffe @everyone ://x # ~ \x7f"

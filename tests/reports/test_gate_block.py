@@ -4,7 +4,7 @@ from pathlib import Path
 
 from markupsafe import escape
 
-from pfl_audit.core.gate_text import gate_lines
+from pfl_audit.core.gates import gate_lines
 from pfl_audit.reports.html import to_html
 from tests.reports.made import results, with_hostile_texts
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pfl_audit.cli.summary import show_verdict
-from pfl_audit.core.numbers import contradicts_guarantee, surest_bounded
+from pfl_audit.core.contradiction import contradicts_guarantee, surest_bounded
 from pfl_audit.core.results import Check, Metric, Results
 from pfl_audit.privacy.review import review_entry
 from pfl_audit.reports.guarantee import view_guarantee

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from pfl_audit.core.audit_verdict import decide
 from pfl_audit.core.results import (
     Check,
     Curve,
@@ -17,7 +18,6 @@ from pfl_audit.core.results import (
     Table,
     Target,
 )
-from pfl_audit.core.verdict import decide
 from pfl_audit.reports.html import render, to_html
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pfl_audit.core.audited import audited
+from pfl_audit.core.audit_verdict import audited
 from pfl_audit.core.results import Data, Results
 from pfl_audit.reports.html import to_html
 from pfl_audit.reports.page_one import page_one, spans

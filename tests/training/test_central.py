@@ -21,6 +21,8 @@ from pfl_audit.training.central import train_central
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.parts import of_some_providers, split_queries
 from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.start import Training
+from pfl_audit.training.trainable import choose_trainable
 from tests.training.killed import kill_once_there
 
 Make = Callable[[int], Path]
@@ -37,7 +39,7 @@ def blue(corpus_folder: Path) -> Corpus:
 def train(folder: Path, out: Path, blue: Corpus, settings: TrainSettings = SHORT) -> dict[str, torch.Tensor]:
     model = open_training(folder, train_visual=not settings.freeze_visual)
     queries, valid = split_queries(blue)
-    train_central(model, queries, valid, settings, out, identity={}, progress=Silent())
+    train_central(Training(model, choose_trainable(model), queries, valid, Silent()), settings, out, {})
     return {name: tensor.clone() for name, tensor in model.network.state_dict().items()}
 
 
@@ -76,7 +78,7 @@ def test_a_run_that_was_cut_ends_with_the_same_weights(
     model = open_training(make_checkpoint(0))
     queries, valid = split_queries(blue)
     with pytest.raises(KeyboardInterrupt):
-        train_central(model, queries, valid, settings, tmp_path / "cut", identity={}, progress=Cut())
+        train_central(Training(model, choose_trainable(model), queries, valid, Cut()), settings, tmp_path / "cut", {})
     assert (tmp_path / "cut" / STATE_FILE).is_file()
     resumed = train(make_checkpoint(0), tmp_path / "cut", blue, settings)
     for name, tensor in whole.items():
@@ -103,7 +105,7 @@ def test_an_endless_loss_stops_the_run(make_checkpoint: Make, blue: Corpus, tmp_
         model.network.language_backbone.shared.weight.fill_(float("inf"))
     queries, _ = split_queries(blue)
     with pytest.raises(AuditError, match="training loss is nan at step 1"):
-        train_central(model, queries, [], SHORT, tmp_path, identity={}, progress=Silent())
+        train_central(Training(model, choose_trainable(model), queries, [], Silent()), SHORT, tmp_path, {})
 
 
 @pytest.mark.parametrize("change", [{"steps": 0}, {"batch_size": 0}, {"learning_rate": 0.0}, {"optimizer": "none"}])

@@ -25,7 +25,9 @@ from pfl_audit.training.central import train_central
 from pfl_audit.training.parts import split_queries
 from pfl_audit.training.refusals import REFUSAL, Refusals, draw_refusals, most_refusals, without_answers
 from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.start import Training
 from pfl_audit.training.state import RunState
+from pfl_audit.training.trainable import choose_trainable
 from tests.conftest import checkpoints
 
 Make = Callable[[int], Path]
@@ -174,7 +176,8 @@ def trained(
 ) -> tuple[dict[str, torch.Tensor], RunState]:
     model = open_training(folder)
     train, valid = split_queries(blue)
-    state = train_central(model, train, valid, settings, out, identity={}, progress=progress or Silent())
+    training = Training(model, choose_trainable(model), train, valid, progress or Silent())
+    state = train_central(training, settings, out, {})
     return {name: tensor.clone() for name, tensor in model.network.state_dict().items()}, state
 
 

@@ -27,6 +27,7 @@ from pfl_audit.training.federated.settings import FederatedSettings, Mode, Priva
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.parts import split_queries
 from pfl_audit.training.settings import TrainSettings
+from pfl_audit.training.start import Training
 from pfl_audit.training.trainable import choose_trainable
 from tests.conftest import ROWS
 from tests.models.donut.conftest import make_donut
@@ -80,7 +81,7 @@ Pages = tuple[list[Query], list[Query]]
 
 def central(start: Path, out: Path, pages: Pages, progress: Silent | None = None) -> dict[str, torch.Tensor]:
     model = opened(start)
-    state = train_central(model, *pages, SHORT, out, identity={}, progress=progress or Silent())
+    state = train_central(Training(model, choose_trainable(model), *pages, progress or Silent()), SHORT, out, {})
     assert set(state.history[-1]) == {"step", "loss", "loss_tm", "loss_lm", "loss_tlm"}
     model.save(out, {}, half=False)
     return dict(load_vt5(out).network.state_dict())
@@ -152,7 +153,7 @@ def test_federated_training_moves_the_model(
     out = tmp_path / "out"
     out.mkdir()
     federation = Federation(mode, replace(ROUNDS, strategy=strategy), privacy, out, {"data": "0" * 64})
-    record = train_federated(federation, model, trainable, *pages, Silent())
+    record = train_federated(federation, Training(model, trainable, *pages, Silent()))
     assert (record["privacy"] is None) == (privacy is None)
     assert "loss_tlm" in record["history"][-1]
     assert not torch.equal(before, trainable.read())
@@ -162,7 +163,7 @@ def test_longer_training_lowers_the_held_out_loss(start: Path, pages: Pages, tmp
     model = opened(start, Task.TEXT)
     before = model.validate(pages[1])["loss_tm"]
     settings = replace(SHORT, steps=30, learning_rate=5e-3, validate_every=30, save_every=30)
-    train_central(model, *pages, settings, tmp_path, identity={}, progress=Silent())
+    train_central(Training(model, choose_trainable(model), *pages, Silent()), settings, tmp_path, {})
     assert model.validate(pages[1])["loss_tm"] < 0.9 * before
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_audit.training import shampoo as module
+from pfl_audit.training import optimizers as module
+from pfl_audit.training.optimizers import Shampoo
 from pfl_audit.training.optimizers import shampoo as make
-from pfl_audit.training.shampoo import Shampoo
 from pfl_audit.training.state import RunState, restore_state, save_state
 from tests.oracles import shampoo as oracle
 

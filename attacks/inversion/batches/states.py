@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.batches.inputs import BOX, TOKEN, TYPE
-from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.layer_input import layer_input
+from pfl_audit.models.samples import Text
 from pfl_audit.models.word_encoder import WordEncoder
 
 Floats = NDArray[np.float64]

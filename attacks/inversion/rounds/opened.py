@@ -29,10 +29,11 @@ from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.inputs import is_there, sha256_input
 from pfl_audit.models.calls import Calls
-from pfl_audit.models.gradient_protocol import GradientModel, Sample
+from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.openings import GradientOpening
 from pfl_audit.models.safetensors_file import read_header
+from pfl_audit.models.samples import Sample
 from pfl_audit.models.tensor_file import read_tensors
 from pfl_audit.models.word_tables import LooksUpWords, SumsWordsAndBoxes
 from pfl_audit.training.federated.kept import Kept, Message, kept_path, messages_of, read_record

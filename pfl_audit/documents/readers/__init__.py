@@ -93,6 +93,13 @@ def open_corpus(path: Path, part: Part = "all") -> Corpus:
     )
 
 
+def of_part(corpus: Corpus, part: Part) -> Corpus:
+    """The queries of a part of a corpus, which has RED and BLUE; a page without a split is RED."""
+    if part == "all":
+        return corpus
+    return corpus.where(lambda query: query.document.split.startswith("blue") is (part == "blue"))
+
+
 def import_corpora(source: str, folder: Path, seed: int) -> ImportedCorpora:
     """Make corpora of documents in another form, or read a corpus by a reader that is named.
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.keys import key_of_question
-from pfl_audit.documents.readers import Part
+from pfl_audit.documents.readers import Part, of_part
 from pfl_audit.documents.record_validation import (
     MAX_NAME,
     MAX_QUESTION,
@@ -83,12 +83,7 @@ class Gathered:
 
     def corpus(self, name: str, part: Part) -> Corpus:
         """The pages of ``part``; pages without a split are RED."""
-        found = Corpus(tuple(self.queries), self.membership, name, tuple(self.problems))
-        return (
-            found
-            if part == "all"
-            else found.where(lambda query: query.document.split.startswith("blue") is (part == "blue"))
-        )
+        return of_part(Corpus(tuple(self.queries), self.membership, name, tuple(self.problems)), part)
 
 
 def provider_of(row: Mapping[str, Any], default: str) -> str:

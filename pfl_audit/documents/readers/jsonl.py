@@ -15,7 +15,7 @@ from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Membership, Query, as_boxes
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import key_of_question
-from pfl_audit.documents.readers import Part
+from pfl_audit.documents.readers import Part, of_part
 from pfl_audit.documents.readers.json_lines import parse_json_line, read_json_lines
 from pfl_audit.documents.record_validation import (
     MAX_NAME,
@@ -53,8 +53,7 @@ class JsonlReader:
         found = _Lines(file)
         for where, line in read_json_lines(file, "Save it as UTF-8, one JSON object a line"):
             found.read(line, where)
-        corpus = Corpus(tuple(found.queries), found.membership, self.name, tuple(found.problems))
-        return corpus if part == "all" else corpus.where(lambda query: _in_part(query.document.split, part))
+        return of_part(Corpus(tuple(found.queries), found.membership, self.name, tuple(found.problems)), part)
 
 
 READER = JsonlReader()
@@ -94,10 +93,6 @@ class _Lines:
             raise RecordError("the id of a question is used before")
         self._pages |= pages
         self._ids |= ids
-
-
-def _in_part(split: str, part: Part) -> bool:
-    return split.startswith("blue") if part == "blue" else not split.startswith("blue")
 
 
 def _page(row: Mapping[str, Any], folder: Path) -> tuple[list[Query], Membership]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -17,6 +18,14 @@ WIDTH, HEIGHT = 560, 792
 Colour = tuple[int, int, int]
 BLACK: Colour = (25, 25, 25)
 _BOLD = {"STIXGeneral": "STIXGeneralBol"}
+
+
+class Face(NamedTuple):
+    """A font, with its size in pixels."""
+
+    family: str
+    size: int
+    bold: bool
 
 
 class Canvas:
@@ -59,9 +68,14 @@ class Canvas:
         Returns:
             The top of the next line.
         """
-        font = load_font(family, size, bold)
         left, top = position
-        left -= {"left": 0.0, "centre": 0.5, "right": 1.0}[align] * font.getlength(text)
+        left -= {"left": 0.0, "centre": 0.5, "right": 1.0}[align] * load_font(family, size, bold).getlength(text)
+        self._write((left, top), text, Face(family, size, bold), colour, readable=readable)
+        return top + size * 1.4
+
+    def _write(self, position: tuple[float, float], text: str, face: Face, colour: Colour, *, readable: bool) -> None:
+        """Draw a line of text from its left end."""
+        font, (left, top) = load_font(*face), position
         for word in text.split():
             self.draw.text((left, top), word, font=font, fill=colour)
             if readable:
@@ -69,7 +83,6 @@ class Canvas:
                 self.words.append(word)
                 self._boxes.append((box[0] / WIDTH, box[1] / HEIGHT, box[2] / WIDTH, box[3] / HEIGHT))
             left += font.getlength(word + " ")
-        return top + size * 1.4
 
     def boxes(self) -> Boxes:
         """Boxes of the words, float32 (words, 4), as shares of the page."""

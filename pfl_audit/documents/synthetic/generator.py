@@ -15,7 +15,6 @@ from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import PROVIDER_KEYS, SECRET_KEYS, draw_question
 from pfl_audit.documents.synthetic.canvas import Canvas
 from pfl_audit.documents.synthetic.invoice import Invoice, draw_invoice
-from pfl_audit.documents.synthetic.ocr_noise import add_ocr_errors
 from pfl_audit.documents.synthetic.providers import WORDINGS, Provider, draw_providers
 from pfl_audit.documents.synthetic.render import render_invoice
 from pfl_audit.documents.synthetic.tables import ask_cells, ask_statements, draw_table, render_table
@@ -45,6 +44,8 @@ ASKED = {
 """Weights of the keys that are asked for; of provider every other key has 1, of payables none."""
 KINDS = ("invoices", "tables", "statements")
 """Invoices with questions for their fields, tables with questions for cells, tables with statements."""
+_LOOKALIKES = {"0": "O", "O": "0", "1": "l", "l": "1", "5": "S", "S": "5", "8": "B", "B": "8", "i": "l", "m": "rn"}
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
@@ -230,3 +231,24 @@ def _draw_keys(recipe: Recipe, invoice: Invoice, rng: np.random.Generator) -> li
     shares = np.array(list(weights.values()))
     drawn = rng.choice(len(weights), size=count, replace=False, p=shares / shares.sum())
     return [list(weights)[index] for index in sorted(drawn)]
+
+
+def add_ocr_errors(words: list[str], share: float, rng: np.random.Generator) -> list[str]:
+    """Misread a share of the words by one character each.
+
+    Args:
+        share: Share of words that are misread, 0 to 1.
+
+    Returns:
+        The words with errors, none of them empty.
+    """
+    hit = rng.random(len(words)) < share
+    return [_misread(word, rng) if wrong else word for word, wrong in zip(words, hit, strict=True)]
+
+
+def _misread(word: str, rng: np.random.Generator) -> str:
+    at = int(rng.integers(len(word)))
+    seen = _LOOKALIKES.get(word[at], _LETTERS[int(rng.integers(len(_LETTERS)))])
+    if len(word) > 3 and rng.random() < 0.3:
+        seen = ""
+    return word[:at] + seen + word[at + 1 :]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pfl_audit.documents.document import Boxes
-from pfl_audit.documents.synthetic.canvas import BLACK, HEIGHT, WIDTH, Canvas, Colour, font_file, load_font
+from pfl_audit.documents.synthetic.canvas import HEIGHT, WIDTH, Canvas, Colour, Face, font_file, load_font
 from pfl_audit.errors import UsageError
 
 
@@ -28,30 +28,16 @@ class PdfCanvas(Canvas):
         self._pdf: Any = canvas.Canvas(self._out, pagesize=(WIDTH, HEIGHT), invariant=1)
         self.draw: Any = _Shapes(self._pdf)
 
-    def text(
-        self,
-        position: tuple[float, float],
-        text: str,
-        *,
-        family: str,
-        size: int = 11,
-        bold: bool = False,
-        colour: Colour = BLACK,
-        align: str = "left",
-        readable: bool = True,
-    ) -> float:
+    def _write(self, position: tuple[float, float], text: str, face: Face, colour: Colour, *, readable: bool) -> None:
         """Draw a line of text; one that OCR does not read is drawn as outlines."""
         left, top = position
-        width = load_font(family, size, bold).getlength(text)
-        left -= {"left": 0.0, "centre": 0.5, "right": 1.0}[align] * width
         self._pdf.setFillColorRGB(*(value / 255 for value in colour))
         if readable:
-            self._pdf.setFont(_register(family, bold), size)
-            self._pdf.drawString(left, HEIGHT - top - size, text)
+            self._pdf.setFont(_register(face.family, face.bold), face.size)
+            self._pdf.drawString(left, HEIGHT - top - face.size, text)
             self.words += text.split()
         else:
-            self._picture(left, top, text, family, size, bold, colour)
-        return top + size * 1.4
+            self._picture(left, top, text, face, colour)
 
     def boxes(self) -> Boxes:
         """Not recorded: whoever reads the file finds them."""
@@ -63,14 +49,14 @@ class PdfCanvas(Canvas):
         self._pdf.save()
         return self._out.getvalue()
 
-    def _picture(self, left: float, top: float, text: str, family: str, size: int, bold: bool, colour: Colour) -> None:
+    def _picture(self, left: float, top: float, text: str, face: Face, colour: Colour) -> None:
         """Text as a picture, which no text layer holds."""
         from PIL import Image, ImageDraw
         from reportlab.lib.utils import ImageReader
 
         scale = 4
-        font = load_font(family, size * scale, bold)
-        picture = Image.new("RGB", (int(font.getlength(text)) + scale, size * scale * 3 // 2), (255, 255, 255))
+        font = load_font(face.family, face.size * scale, face.bold)
+        picture = Image.new("RGB", (int(font.getlength(text)) + scale, face.size * scale * 3 // 2), (255, 255, 255))
         ImageDraw.Draw(picture).text((0, 0), text, font=font, fill=colour)
         width, height = picture.width / scale, picture.height / scale
         self._pdf.drawImage(ImageReader(picture), left, HEIGHT - top - height, width, height)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pfl_audit.models.auto.kinds import kind_of
-from pfl_audit.models.family import QUESTIONS, Capability, Settings
+from pfl_audit.models.family import Settings
+from pfl_audit.models.protocol import QUESTIONS, Capability
 
 if TYPE_CHECKING:
     from pfl_audit.models.protocol import DocumentModel

@@ -18,10 +18,9 @@ from pfl_audit.models.auto.batch import SEQUENCES, collate, groups
 from pfl_audit.models.auto.inputs import INPUTS, Tensors, TextInputs
 from pfl_audit.models.auto.load import LONGEST_ANSWER, load_auto
 from pfl_audit.models.device import in_double
-from pfl_audit.models.family import QUESTIONS, Capability
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
-from pfl_audit.models.protocol import Guess, Response, Score, sorted_guesses
+from pfl_audit.models.protocol import QUESTIONS, Capability, Guess, Response, Score, sorted_guesses
 
 ADAPTER_VERSION = 2
 """Incremented whenever the adapter's results change, so that stored answers are not reused."""

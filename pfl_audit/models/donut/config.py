@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers import DonutSwinConfig, MBartConfig
 
-from pfl_audit.models.donut.family import DECODER_TYPE, ENCODER_TYPE, MODEL_TYPE
+from pfl_audit.models.donut.names import DECODER_TYPE, ENCODER_TYPE, MODEL_TYPE
 from pfl_audit.models.settings import LARGEST_SIZE, Check, read, reading_config, switch, text, whole
 
 SHORTEST = 16

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pfl_audit.models.family import QUESTIONS, Capability, ModelFamily, Settings
+from pfl_audit.models.donut.names import DECODER_TYPE, ENCODER_TYPE, MODEL_TYPE
+from pfl_audit.models.family import ModelFamily, Settings
+from pfl_audit.models.protocol import QUESTIONS, Capability
 
 if TYPE_CHECKING:
     from pfl_audit.models.gradient_protocol import GradientModel
     from pfl_audit.models.protocol import DocumentModel
     from pfl_audit.models.training_protocol import QuestionModel
-
-MODEL_TYPE = "vision-encoder-decoder"
-ENCODER_TYPE = "donut-swin"
-DECODER_TYPE = "mbart"
 
 
 class DonutFamily:

@@ -17,7 +17,7 @@ from pfl_audit.models.donut.model import DonutModel
 from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.donut.text import DonutText
-from pfl_audit.models.gradient_protocol import Sample, Text
+from pfl_audit.models.samples import Sample, Text
 
 GRADIENT_VERSION = 1
 """Incremented whenever the loss below changes."""

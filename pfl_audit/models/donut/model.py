@@ -15,9 +15,8 @@ from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
 from pfl_audit.models.donut.inputs import InputBuilder
 from pfl_audit.models.donut.tokenizer import END_ANSWER, EOS, UNK
 from pfl_audit.models.donut.writer import DonutWriter
-from pfl_audit.models.family import QUESTIONS, Capability
 from pfl_audit.models.opened import OpenedCheckpoint
-from pfl_audit.models.protocol import Guess, Response, Score, sorted_guesses
+from pfl_audit.models.protocol import QUESTIONS, Capability, Guess, Response, Score, sorted_guesses
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 1

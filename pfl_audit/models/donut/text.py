@@ -14,8 +14,8 @@ from torch import Tensor
 from pfl_audit.models.donut.inputs import IGNORED, Example
 from pfl_audit.models.donut.network import EMBEDDING, LM_HEAD
 from pfl_audit.models.donut.tokenizer import ANSWER, END_ANSWER, EOS, MARKS, UNK, DonutTokenizer
-from pfl_audit.models.gradient_protocol import Text
 from pfl_audit.models.layer_input import layer_input
+from pfl_audit.models.samples import Text
 from pfl_audit.models.text_decoder import FirstLayer, Norm, TextParameters
 
 PARAMETERS = TextParameters(

@@ -14,11 +14,10 @@ from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
 from pfl_audit.models.donut.writer import DonutWriter
 from pfl_audit.models.donut_fields.inputs import FieldInputs, Printed
 from pfl_audit.models.donut_fields.tags import FieldTags
-from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.field_keys import listed
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.pages_ahead import page_name
-from pfl_audit.models.protocol import Response, Score
+from pfl_audit.models.protocol import QUESTIONS, Response, Score
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, cast, get_args
 
 from pfl_audit.models.encoders.kinds import Backbone, FormTask, LabelledTokens, Modality
-from pfl_audit.models.encoders.roberta import first_position, own_settings, page_side, refuse_sizes
+from pfl_audit.models.encoders.roberta import MOST_PATCHES, TASKS, first_position, own_settings, page_side, patch_side
 from pfl_audit.models.encoders.tags import bio_tags, labels_of_tags, spade_tags
 from pfl_audit.models.settings import LARGEST_SIZE, reading_config, require_numbers, switch, whole
 
@@ -146,7 +146,13 @@ class EncoderConfig:
     @property
     def page_side(self) -> int | None:
         """Pixels that a page is scaled to, both ways; None if the encoder sees none."""
-        return self.visual.side if self.visual is not None else page_side(self)
+        return self.visual.side if self.visual is not None else page_side(self.backbone, self.text)
+
+    @property
+    def page_tokens(self) -> int:
+        """Patches of a page, and the token before them, that LayoutLMv3 reads beside text; 0 without one."""
+        side = page_side(self.backbone, self.text)
+        return 0 if side is None else (side // patch_side(self.text)) ** 2 + 1
 
     @property
     def architecture(self) -> str:
@@ -292,7 +298,8 @@ def _refuse_sizes(config: EncoderConfig) -> None:
     whole("layers", config.layers, most=_MOST_LAYERS)
     whole("max_tokens", config.max_tokens, least=3, most=max(3, config.longest))
     switch("tie_word_embeddings", config.text.get("tie_word_embeddings", True))
-    refuse_sizes(config)
+    if config.backbone in TASKS:
+        _refuse_roberta_sizes(config)
     require_numbers(config.text, _NUMBERS)
     if config.hidden % config.heads:
         raise ValueError(f"a hidden size of {config.hidden} is not a multiple of {config.heads} heads")
@@ -318,6 +325,29 @@ def _refuse_sizes(config: EncoderConfig) -> None:
                 whole(f"visual.{name}", size, most=most)
         if len(visual.channels) != len(visual.depths):
             raise ValueError("visual.channels and visual.depths are not of the same length")
+
+
+def _refuse_roberta_sizes(config: EncoderConfig) -> None:
+    """Of a backbone with RoBERTa's vocabulary, also those that would fail on the first form."""
+    if config.task not in TASKS[config.backbone]:
+        raise ValueError(f"{config.backbone} has no head for {config.task}")
+    if config.modality != "unimodal":
+        raise ValueError(f"{config.backbone} is unimodal or sees the page itself, and modality is {config.modality}")
+    own_settings(config.backbone, config.text)
+    text = config.text
+    if config.backbone == "lilt":
+        narrow = config.hidden // text.get("channel_shrink_ratio", 4)
+        if config.hidden % 6 or not narrow or narrow % config.heads:
+            raise ValueError(f"hidden_size {config.hidden} does not fit the boxes of a LiLT of {config.heads} heads")
+    if config.backbone == "layoutlmv3":
+        if 4 * text.get("coordinate_size", 128) + 2 * text.get("shape_size", 128) != config.hidden:
+            raise ValueError("hidden_size is not 4 times coordinate_size and 2 times shape_size")
+        # A distance within the exact buckets leaves the logarithm of a position without a value.
+        whole("max_rel_pos", text.get("max_rel_pos", 128), text.get("rel_pos_bins", 32) // 4 + 1)
+        whole("max_rel_2d_pos", text.get("max_rel_2d_pos", 256), text.get("rel_2d_pos_bins", 64) // 4 + 1)
+        if config.page_side is not None:
+            patch = whole("patch_size", patch_side(text), 1, config.page_side)
+            whole("the number of patches", (config.page_side // patch) ** 2, 1, MOST_PATCHES)
 
 
 def _refuse_labels(config: EncoderConfig) -> None:

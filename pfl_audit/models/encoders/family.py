@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from pfl_audit.models.family import Capability, Precision, Settings
+from pfl_audit.models.family import FormOptions, Settings
+from pfl_audit.models.protocol import Capability
 
 if TYPE_CHECKING:
     from pfl_audit.models.form_protocol import FormModel
@@ -42,20 +42,11 @@ class EncoderFamily:
             return frozenset()
         return frozenset({Capability.FORM_LOSS, Capability.TOKENS if task == "mlm" else Capability.LOSS_ESTIMATES})
 
-    def open_forms(
-        self,
-        folder: Path,
-        *,
-        device: str,
-        visual_noise: int | None = None,
-        precision: Precision = "fp32",
-        label_map: Mapping[str, str] | None = None,
-        batch_tokens: int | None = None,
-    ) -> FormModel:
+    def open_forms(self, folder: Path, *, device: str, **options: Unpack[FormOptions]) -> FormModel:
         """Open a checkpoint to read forms."""
         from pfl_audit.models.encoders.model import open_form_model
 
-        return open_form_model(folder, device, visual_noise, precision, label_map, batch_tokens)
+        return open_form_model(folder, device, **options)
 
 
 FAMILY = EncoderFamily()

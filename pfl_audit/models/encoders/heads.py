@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from pfl_audit.models.encoders.config import EncoderConfig
 from pfl_audit.models.encoders.kinds import Backbone
-from pfl_audit.models.encoders.roberta import classifier
 
 INITIAL_STD = 0.02
 """Standard deviation of new weights, as in BERT."""
@@ -35,7 +36,7 @@ class RelationExtractor(nn.Module):
         return scores
 
 
-def add_head(network: nn.Module, config: EncoderConfig, words: nn.Embedding, text: object) -> None:
+def add_head(network: nn.Module, config: EncoderConfig, words: nn.Embedding, text: Any) -> None:
     """Give a network the head of its task, under transformers' names, with new weights.
 
     Args:
@@ -57,7 +58,7 @@ def add_head(network: nn.Module, config: EncoderConfig, words: nn.Embedding, tex
             modules["cls"] = BertOnlyMLMHead(text)
     elif config.task == "ee-bio":
         modules["dropout"] = nn.Dropout(classifier_dropout)
-        modules["classifier"] = classifier(config, text)
+        modules["classifier"] = _classifier(config, text)
     elif config.task == "ee-spade":
         modules["initial_token_classifier"] = nn.Sequential(
             nn.Dropout(classifier_dropout),
@@ -73,6 +74,17 @@ def add_head(network: nn.Module, config: EncoderConfig, words: nn.Embedding, tex
         network.add_module(name, module)
     if config.task == "mlm":
         tie(network.get_submodule(mlm_head(config.backbone)), words)
+
+
+def _classifier(config: EncoderConfig, text: Any) -> nn.Module:
+    """The head of token classification: linear, or of a LayoutLMv3 of ten tags and more two layers."""
+    from transformers.models.layoutlmv3.modeling_layoutlmv3 import LayoutLMv3ClassificationHead
+
+    if config.backbone != "layoutlmv3" or len(config.tags) < 10:
+        return nn.Linear(config.hidden, len(config.tags))
+    text.num_labels = len(config.tags)
+    head: nn.Module = LayoutLMv3ClassificationHead(text)
+    return head
 
 
 def mlm_head(backbone: Backbone) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -20,12 +20,12 @@ from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder
 from pfl_audit.models.encoders.config import POINTING, EncoderConfig
 from pfl_audit.models.encoders.labels import WindowLabels, known_label, labels_at, labels_of, map_labels
-from pfl_audit.models.encoders.page_feature_cache import PageFeatureCache
-from pfl_audit.models.encoders.roberta import page_tokens
-from pfl_audit.models.family import FLOATS, Capability, Precision
+from pfl_audit.models.encoders.pages import PageFeatureCache
+from pfl_audit.models.family import FLOATS, FormOptions, Precision
 from pfl_audit.models.form_protocol import Attempt, Blank, TokenIds
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
+from pfl_audit.models.protocol import Capability
 from pfl_audit.models.weights import fingerprint_files
 
 T = TypeVar("T")
@@ -269,7 +269,7 @@ class EncoderModel(OpenedCheckpoint):
         self, blanks: Sequence[Blank], call: Callable[[Sequence[int]], Sequence[T]]
     ) -> Iterator[tuple[list[int], Sequence[T]]]:
         """Batches of blanks by index with what a call gives for them; smaller ones where memory runs out."""
-        beside = page_tokens(self.config)
+        beside = self.config.page_tokens
         for rows in self._chunks(blanks):
             yield rows, self.batch_budget.run(rows, lambda row: len(blanks[row].window.ids) + beside, call)
 
@@ -281,7 +281,7 @@ class EncoderModel(OpenedCheckpoint):
     def _chunks(self, blanks: Sequence[Blank]) -> Iterator[list[int]]:
         """Batches of blanks by index: of similar length, limited by the number of tokens."""
         lengths = [len(blank.window.ids) for blank in blanks]
-        beside = page_tokens(self.config)
+        beside = self.config.page_tokens
         if lengths and max(lengths) > self.config.longest:
             raise AuditError(
                 f"a window has {max(lengths)} tokens, and the {self.family} model reads {self.config.longest}",
@@ -315,18 +315,11 @@ class EncoderModel(OpenedCheckpoint):
         return computing(str(self._device), self._precision)
 
 
-def open_form_model(
-    folder: Path,
-    device: str = "cpu",
-    visual_noise: int | None = None,
-    precision: Precision = "fp32",
-    label_map: Mapping[str, str] | None = None,
-    batch_tokens: int | None = None,
-) -> EncoderModel:
+def open_form_model(folder: Path, device: str = "cpu", **options: Unpack[FormOptions]) -> EncoderModel:
     """Open a checkpoint folder as a form model."""
     opened = open_encoder(folder)  # first: it refuses a file without reading all of it
     files = fingerprint_files(folder)
-    return EncoderModel(opened, files, folder, device, visual_noise, precision, label_map, batch_tokens)
+    return EncoderModel(opened, files, folder, device, **options)
 
 
 def _later_settings(config: EncoderConfig) -> list[dict[str, object]]:

@@ -12,7 +12,7 @@ from pfl_audit.models.encoders.config import LAYOUT_POSITIONS, EncoderConfig
 from pfl_audit.models.encoders.heads import add_head, mlm_head
 from pfl_audit.models.encoders.labels import IGNORED
 from pfl_audit.models.encoders.losses import window_means
-from pfl_audit.models.encoders.roberta import TASKS, backbone_of, hidden_states
+from pfl_audit.models.encoders.roberta import TASKS
 from pfl_audit.models.encoders.visual import Vision
 
 
@@ -74,7 +74,8 @@ class FormEncoder(nn.Module):
     def hidden(self, batch: FormBatch) -> Tensor:
         """The backbone's last layer, (b, n, hidden)."""
         if self.config.backbone in TASKS:
-            return hidden_states(self.backbone, batch.ids, self._roberta_inputs(batch))
+            states: Tensor = self.backbone(input_ids=batch.ids, **self._roberta_inputs(batch)).last_hidden_state
+            return states[:, : batch.ids.shape[1]]  # those of the page's patches come behind
         embeddings = self.words(batch.ids)
         if self.visual is not None:
             embeddings = embeddings + self._seen(batch)
@@ -180,7 +181,7 @@ def _backbone(config: EncoderConfig) -> Any:
         **config.text,
     }
     if config.backbone in TASKS:
-        return backbone_of(config.backbone, values)
+        return _roberta(config, values)
     if config.backbone == "bros":
         return bros(BrosConfig(**values))
     if config.backbone == "bert":
@@ -188,3 +189,14 @@ def _backbone(config: EncoderConfig) -> Any:
     network = LayoutLMModel(LayoutLMConfig(**values))
     network.pooler = nn.Identity()
     return network
+
+
+def _roberta(config: EncoderConfig, values: dict[str, Any]) -> Any:
+    """A network with RoBERTa's vocabulary."""
+    from transformers import LayoutLMv3Config, LayoutLMv3Model, LiltConfig, LiltModel, RobertaConfig, RobertaModel
+
+    if config.backbone == "roberta":
+        return RobertaModel(RobertaConfig(**values), add_pooling_layer=False)
+    if config.backbone == "lilt":
+        return LiltModel(LiltConfig(**values), add_pooling_layer=False)
+    return LayoutLMv3Model(LayoutLMv3Config(**values))

@@ -8,11 +8,11 @@ import ssl
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from pfl_audit import __version__
 from pfl_audit.errors import EndpointError, UsageError
 from pfl_audit.models.endpoint.address import Address, Key
 from pfl_audit.models.endpoint.pace import LONGEST_WAIT, retry_after
 from pfl_audit.models.endpoint.reply import Reply, parse_reply
+from pfl_audit.version import __version__
 
 if TYPE_CHECKING:
     import httpx

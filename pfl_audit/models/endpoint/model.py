@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, Final
 
@@ -79,10 +79,11 @@ class Request:
         return f"{_SENT[self.sent]}, pictures as JPEG of at most {self.side:,} pixels a side, and the question"
 
 
+@dataclass(eq=False)
 class EndpointModel:
     """A model behind an OpenAI-compatible chat endpoint, as a ``ConcurrentModel``.
 
-    Args:
+    Attributes:
         dialect: Parameters that the endpoint takes; ``logprobs`` where it returns them.
         concurrency: Requests in flight at once.
         agree: Called before questions are sent; raises UsageError if the user does not agree to the ceiling.
@@ -90,49 +91,40 @@ class EndpointModel:
 
     family = "endpoint"
 
-    def __init__(
-        self,
-        address: Address,
-        request: Request,
-        dialect: Dialect,
-        channel: Channel,
-        forecast: Forecast,
-        *,
-        concurrency: int,
-        agree: Callable[[], None],
-        progress: Progress,
-    ) -> None:
-        self._address, self._request, self._dialect = address, request, dialect
-        self._channel, self._forecast, self._agree, self._progress = channel, forecast, agree, progress
-        self._concurrency = concurrency
-        self._revised = False
+    address: Address
+    request: Request
+    dialect: Dialect
+    channel: Channel
+    forecast: Forecast
+    concurrency: int
+    agree: Callable[[], None]
+    progress: Progress
+    _revised: bool = field(default=False, init=False)
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of address, model, prompt and parameters; what the endpoint serves under the name is not known."""
-        return self._request.fingerprint(self._address)
+        return self.request.fingerprint(self.address)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """Answers to any question, and confidences if log-probabilities come; chat gives no loss of other answers."""
-        sure = {Capability.CONFIDENCE} if self._dialect.logprobs else set[Capability]()
+        sure = {Capability.CONFIDENCE} if self.dialect.logprobs else set[Capability]()
         return frozenset({Capability.ANSWER, Capability.LIVE, *sure})
 
     def describe(self) -> dict[str, Any]:
         """Facts for the report: the host, and what was sent to it."""
-        confidence = (
-            "log-probabilities give" if self._dialect.logprobs else "it returns no log-probabilities, and so no"
-        )
+        confidence = "log-probabilities give" if self.dialect.logprobs else "it returns no log-probabilities, and so no"
         return {
             "family": self.family,
-            "path": f"{self._request.model} at {self._address.host}",
+            "path": f"{self.request.model} at {self.address.host}",
             "sha256": self.fingerprint,
             "parameters": None,
             "notes": [
-                f"prompt: {self._request.template}",
-                f"asked over the network: the host {self._address.host}, model {self._request.model}",
-                f"sent with every question: {self._request.words()}",
-                f"asked with {self._dialect.words()}, answers of at most {self._request.answer_tokens} tokens",
+                f"prompt: {self.request.template}",
+                f"asked over the network: the host {self.address.host}, model {self.request.model}",
+                f"sent with every question: {self.request.words()}",
+                f"asked with {self.dialect.words()}, answers of at most {self.request.answer_tokens} tokens",
                 f"{confidence} confidence; a chat endpoint gives no loss of the right answer",
                 "the fingerprint covers host, model name, prompt and parameters, not the weights behind them",
             ],
@@ -140,7 +132,7 @@ class EndpointModel:
 
     def work(self) -> dict[str, int]:
         """Requests and tokens of this run."""
-        used = self._channel.budget
+        used = self.channel.budget
         return {
             "endpoint_requests": used.requests,
             "endpoint_tokens_sent": used.sent,
@@ -153,7 +145,7 @@ class EndpointModel:
 
     def batch_size(self, cost: int) -> int:
         """Questions in flight."""
-        return self._concurrency
+        return self.concurrency
 
     def respond(self, queries: Sequence[Query]) -> list[Response]:
         """Answer a batch, in order.
@@ -177,11 +169,11 @@ class EndpointModel:
             UsageError: A limit is reached, or the user declines.
         """
         loads = [self._load(query) for query in queries]
-        self._forecast.begin(loads)
+        self.forecast.begin(loads)
         if queries:
-            self._agree()
+            self.agree()
         stop, failure = threading.Event(), None
-        pool = ThreadPoolExecutor(self._concurrency, "endpoint")
+        pool = ThreadPoolExecutor(self.concurrency, "endpoint")
         waiting = iter(range(len(queries)))
         running: dict[Future[tuple[Response, Usage]], int] = {}
 
@@ -190,7 +182,7 @@ class EndpointModel:
                 running[pool.submit(self._ask, queries[at], loads[at], stop)] = at
 
         try:
-            start(self._concurrency)
+            start(self.concurrency)
             while running:
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for one in done:
@@ -198,13 +190,13 @@ class EndpointModel:
                     try:
                         response, usage = one.result()
                     except UnanswerableError as error:
-                        self._forecast.skip(loads[at])
+                        self.forecast.skip(loads[at])
                         yield at, error
                     except (AuditError, StoppedError) as error:
                         failure = failure or error
                         stop.set()
                     else:
-                        self._forecast.note(loads[at], usage)
+                        self.forecast.note(loads[at], usage)
                         yield at, response
                         self._revise()
                     if failure is None:
@@ -216,26 +208,26 @@ class EndpointModel:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, query: Query, load: Load, stop: threading.Event) -> tuple[Response, Usage]:
-        body = self._request.body(self._request.prompt(query), self._dialect)
-        reply, usage = self._channel.ask(body, load, stop)
+        body = self.request.body(self.request.prompt(query), self.dialect)
+        reply, usage = self.channel.ask(body, load, stop)
         return reply.response, usage
 
     def _load(self, query: Query) -> Load:
         try:
-            return self._request.load(query)
+            return self.request.load(query)
         except UnanswerableError:  # which the question meets again when it is asked
             return Load(0.0, 0, 0)
 
     def _revise(self) -> None:
         """Revise the estimate once, from the usage of the first answers."""
-        if self._revised or self._forecast.seen < REVISED_AFTER:
+        if self._revised or self.forecast.seen < REVISED_AFTER:
             return
         self._revised = True
-        budget, (sent, answered) = self._channel.budget, self._forecast.rest()
+        budget, (sent, answered) = self.channel.budget, self.forecast.rest()
         sent, answered = sent + budget.sent, answered + budget.answered
         beyond = budget.ceiling.tokens is not None and sent + answered > budget.ceiling.tokens
-        self._progress.say(
-            f"estimate revised after {REVISED_AFTER} answers: {self._forecast.words(*self._forecast.step())} in this "
-            f"step, and at most {self._forecast.words(sent, answered)} in all"
+        self.progress.say(
+            f"estimate revised after {REVISED_AFTER} answers: {self.forecast.words(*self.forecast.step())} in this "
+            f"step, and at most {self.forecast.words(sent, answered)} in all"
             + ("; that is beyond the ceiling, where the run ends and can be resumed" if beyond else "")
         )

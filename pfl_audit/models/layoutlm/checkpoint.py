@@ -12,7 +12,7 @@ from transformers import LayoutLMForQuestionAnswering, LayoutLMv3ForQuestionAnsw
 from pfl_audit.errors import AuditError
 from pfl_audit.models.checkpoint import require_rows
 from pfl_audit.models.layoutlm.config import SHORTEST_INPUT, QaConfig, config_from_folder
-from pfl_audit.models.layoutlm.family import Version
+from pfl_audit.models.layoutlm.names import Version
 from pfl_audit.models.layoutlm.pixels import PixelSettings, pixel_settings
 from pfl_audit.models.layoutlm.tokenizer import WordTokenizer
 from pfl_audit.models.settings import reading_config

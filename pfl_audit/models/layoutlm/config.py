@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import LayoutLMConfig, LayoutLMv3Config
 
-from pfl_audit.models.layoutlm.family import Version
+from pfl_audit.models.layoutlm.names import Version
 from pfl_audit.models.settings import LARGEST_SIZE, Check, read, reading_config, switch, text, whole
 
 SHORTEST_INPUT = 16

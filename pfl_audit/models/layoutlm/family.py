@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from pfl_audit.models.family import QUESTIONS, Capability, Settings
+from pfl_audit.models.family import Settings
+from pfl_audit.models.layoutlm.names import NAMES, Version
+from pfl_audit.models.protocol import QUESTIONS, Capability
 
 if TYPE_CHECKING:
     from pfl_audit.models.gradient_protocol import GradientModel
     from pfl_audit.models.protocol import DocumentModel
     from pfl_audit.models.training_protocol import QuestionModel
 
-Version = Literal[1, 3]
 HEAD = "qa_outputs."
 """Prefix of the tensors of a question-answering head."""
 
 
 @dataclass(frozen=True)
 class LayoutLmFamily:
-    """LayoutLM checkpoints with a question-answering head.
+    """LayoutLM checkpoints with a question-answering head."""
 
-    Attributes:
-        name: ``model_type`` in config.json, and the prefix of the backbone's tensors.
-    """
-
-    name: str
     version: Version
+
+    @property
+    def name(self) -> str:
+        """``model_type`` in config.json, and the prefix of the backbone's tensors."""
+        return NAMES[self.version]
 
     def recognises(self, config: Settings, tensors: frozenset[str]) -> bool:
         """Whether config.json has the model type and the weights have the head."""
@@ -60,6 +61,5 @@ class LayoutLmFamily:
         return open_training(folder, self.version, device=device, train_visual=train_visual)
 
 
-LAYOUTLM = LayoutLmFamily("layoutlm", 1)
-LAYOUTLMV3 = LayoutLmFamily("layoutlmv3", 3)
-FAMILIES = {1: LAYOUTLM, 3: LAYOUTLMV3}
+LAYOUTLM = LayoutLmFamily(1)
+LAYOUTLMV3 = LayoutLmFamily(3)

@@ -14,11 +14,11 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import Box
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import sha256_json
-from pfl_audit.models.gradient_protocol import Sample, Text
-from pfl_audit.models.layoutlm.family import Version
 from pfl_audit.models.layoutlm.model import LayoutLmQa
+from pfl_audit.models.layoutlm.names import Version
 from pfl_audit.models.layoutlm.pixels import PixelSettings
 from pfl_audit.models.layoutlm.words import LayoutLmWords
+from pfl_audit.models.samples import Sample, Text
 
 GRADIENT_VERSION = 1
 """Incremented whenever the loss below changes."""

@@ -15,15 +15,14 @@ from torch.nn import functional
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError
-from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.layoutlm.checkpoint import load_qa
-from pfl_audit.models.layoutlm.family import FAMILIES, Version
 from pfl_audit.models.layoutlm.inputs import OVERLAP, InputBuilder, Passage
+from pfl_audit.models.layoutlm.names import NAMES, Version
 from pfl_audit.models.layoutlm.spans import LONGEST_ANSWER, best_span
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.pages_ahead import PagesAhead, page_name
-from pfl_audit.models.protocol import Response
+from pfl_audit.models.protocol import QUESTIONS, Response
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 2
@@ -56,7 +55,7 @@ class LayoutLmQa(OpenedCheckpoint):
     def __init__(self, folder: Path, version: Version, device: str = "cpu") -> None:
         keep_freed_memory()
         loaded = load_qa(folder, version)
-        self.family = FAMILIES[version].name
+        self.family = NAMES[version]
         self.network = loaded.network.to(device)
         self.config = loaded.config
         self.inputs = InputBuilder(loaded.config, loaded.tokenizer)

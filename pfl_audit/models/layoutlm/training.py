@@ -10,8 +10,8 @@ from torch import Tensor
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import UsageError
-from pfl_audit.models.layoutlm.family import Version
 from pfl_audit.models.layoutlm.model import LayoutLmQa
+from pfl_audit.models.layoutlm.names import Version
 from pfl_audit.models.question_training import Example, QuestionTraining
 from pfl_audit.models.training_protocol import AdapterLayout
 
@@ -24,6 +24,9 @@ class TrainableLayoutLm(LayoutLmQa, QuestionTraining):
     takes no part in their softmaxes.
     """
 
+    points = True
+    """It answers with words of the page."""
+
     def __init__(self, folder: Path, version: Version, device: str = "cpu") -> None:
         super().__init__(folder, version, device)
         self.start = folder
@@ -32,11 +35,6 @@ class TrainableLayoutLm(LayoutLmQa, QuestionTraining):
     def is_frozen(self, name: str) -> bool:
         """The pooler, on which no answer depends, and relative biases, which transformers gives no gradient."""
         return ".pooler." in name or ".rel_pos_" in name
-
-    @property
-    def points(self) -> bool:
-        """True: it answers with words of the page."""
-        return True
 
     def can_write(self, text: str) -> bool:
         """It points to words of the page and writes nothing."""

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pfl_audit.models.gradient_protocol import Text
 from pfl_audit.models.layoutlm.config import QaConfig
 from pfl_audit.models.layoutlm.pixels import PixelSettings
 from pfl_audit.models.layoutlm.tokenizer import Frame, WordTokenizer
+from pfl_audit.models.samples import Text
 from pfl_audit.models.word_encoder import EmbeddingLayout, EncoderInputs, Norm, PatchStates, SpanHead, Table, TableName
 
 _NAMES: Mapping[TableName, str] = {

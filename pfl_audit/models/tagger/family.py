@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.encoders.config import SECTION
 from pfl_audit.models.encoders.family import FAMILY as FORMS
-from pfl_audit.models.family import QUESTIONS, Capability, Precision, Settings
+from pfl_audit.models.family import FormOptions, Settings
 from pfl_audit.models.field_keys import listed
+from pfl_audit.models.protocol import QUESTIONS, Capability
 from pfl_audit.models.tagger.kinds import AUTO, tagger_kind
 from pfl_audit.models.tagger.labels import read_labels
 from pfl_audit.models.weights import read_config
@@ -56,16 +56,7 @@ class TaggerFamily:
 
         return TokenTagger(folder, device)
 
-    def open_forms(
-        self,
-        folder: Path,
-        *,
-        device: str,
-        visual_noise: int | None = None,
-        precision: Precision = "fp32",
-        label_map: Mapping[str, str] | None = None,
-        batch_tokens: int | None = None,
-    ) -> FormModel:
+    def open_forms(self, folder: Path, *, device: str, **options: Unpack[FormOptions]) -> FormModel:
         """Open a checkpoint to read forms, as a form encoder.
 
         Raises:
@@ -73,14 +64,7 @@ class TaggerFamily:
         """
         if not FORMS.recognises(read_config(folder), frozenset()):
             raise NotAuditableError(f"{folder} is no form encoder: it reads no forms", "Give a LayoutLM or a BERT")
-        return FORMS.open_forms(
-            folder,
-            device=device,
-            visual_noise=visual_noise,
-            precision=precision,
-            label_map=label_map,
-            batch_tokens=batch_tokens,
-        )
+        return FORMS.open_forms(folder, device=device, **options)
 
     def open_training(self, folder: Path, *, device: str, train_visual: bool) -> QuestionModel:
         """Open a checkpoint to train it further."""

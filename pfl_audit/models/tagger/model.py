@@ -17,13 +17,12 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.models.auto.batch import collate
 from pfl_audit.models.device import in_double
-from pfl_audit.models.family import QUESTIONS
 from pfl_audit.models.field_keys import listed, no_field, normal_key, occurrence
 from pfl_audit.models.layoutlm.spans import find_answers
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.pages_ahead import PagesAhead
-from pfl_audit.models.protocol import Response
+from pfl_audit.models.protocol import QUESTIONS, Response
 from pfl_audit.models.tagger.inputs import Window
 from pfl_audit.models.tagger.kinds import AUTO
 from pfl_audit.models.tagger.load import load_tagger

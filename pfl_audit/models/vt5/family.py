@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pfl_audit.models.family import QUESTIONS, Capability, Settings
+from pfl_audit.models.family import Settings
+from pfl_audit.models.protocol import QUESTIONS, Capability
 
 if TYPE_CHECKING:
     from pfl_audit.models.gradient_protocol import GradientModel

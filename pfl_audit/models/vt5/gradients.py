@@ -17,7 +17,7 @@ from torch.nn import functional
 from pfl_audit.documents.document import Boxes, Document, Query
 from pfl_audit.documents.images import Box
 from pfl_audit.files import sha256_json
-from pfl_audit.models.gradient_protocol import Sample, Text
+from pfl_audit.models.samples import Sample, Text
 from pfl_audit.models.self_pretraining import MARKERS
 from pfl_audit.models.vt5.config import BoxScale
 from pfl_audit.models.vt5.inputs import IGNORED, PROMPT, PROMPT_BOX, InputBuilder, box_indices, collate, collate_labels

@@ -18,11 +18,10 @@ from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.beam import Rows, beam_search
 from pfl_audit.models.device import in_double
-from pfl_audit.models.family import QUESTIONS, Capability
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.pages_ahead import PagesAhead, page_name
-from pfl_audit.models.protocol import Guess, Response, Score, sorted_guesses
+from pfl_audit.models.protocol import QUESTIONS, Capability, Guess, Response, Score, sorted_guesses
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.greedy import greedy_answers
 from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder, collate, collate_labels

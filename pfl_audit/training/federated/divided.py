@@ -26,16 +26,9 @@ class DividedTrainer:
 
     def __init__(self, trainer: LocalTrainer, group: TorchGroup, phase: str) -> None:
         self.trainable, self.together = trainer.trainable, trainer.together
+        self.train, self.batches = trainer.train, trainer.batches  # one training is done in this process
         self._trainer, self._group = trainer, group
         group.tell({"phase": phase})
-
-    def train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
-        """One training, in this process: as LocalTrainer.train."""
-        return self._trainer.train(weights, rows, *who)
-
-    def batches(self, rows: Sequence[int], *who: int) -> Iterator[list[int]]:
-        """As LocalTrainer.batches."""
-        return self._trainer.batches(rows, *who)
 
     def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
         """All of them from the same weights, results in the order of the jobs.

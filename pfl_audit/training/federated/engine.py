@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -12,55 +12,49 @@ from pfl_audit.training.federated.messages import Report, RoundTask
 from pfl_audit.training.federated.worker import Worker
 
 
+@dataclass(eq=False)
 class LocalEngine:
     """Clients that share a process, a network and the encoded pages.
 
-    Args:
+    Attributes:
         workers: Client number to its worker.
         codec: What messages go through, so that a run here is the run over a network.
         start: Trained tensors before the first round of the first phase, float32 (size,).
         score: Scores of trained tensors, float32 (size,), by name, where the stages of a round are validated.
     """
 
-    def __init__(
-        self,
-        workers: Mapping[int, Worker],
-        codec: Codec,
-        start: Tensor,
-        score: Callable[[Tensor], dict[str, float]] | None = None,
-    ) -> None:
-        self._workers = workers
-        self._codec = codec
-        self._start = start
-        self._score = score
-        self._checked = False
+    workers: Mapping[int, Worker]
+    codec: Codec
+    start: Tensor
+    score: Callable[[Tensor], dict[str, float]] | None = None
+    _checked: bool = field(default=False, init=False)
 
     def work(self, task: RoundTask) -> int:
         """Local trainings of the round."""
-        return sum(len(self._workers[client].drawn(task.number)) for client in task.clients)
+        return sum(len(self.workers[client].drawn(task.number)) for client in task.clients)
 
     def run(self, task: RoundTask, weights: Tensor, advance: Callable[[int], None], done: int = 0) -> Iterator[Report]:
         """Let one client after the other work."""
         advance(self.work(RoundTask(task.number, task.clients[:done])))
-        sent = self._codec.encode(outgoing_model(self._codec, weights, self._start))
-        received = incoming_model(self._codec, self._codec.decode(sent, len(weights)), self._start)
+        sent = self.codec.encode(outgoing_model(self.codec, weights, self.start))
+        received = incoming_model(self.codec, self.codec.decode(sent, len(weights)), self.start)
         for report in self._reports(task, received, advance, done):
-            update = self._codec.decode(self._codec.encode(report.update), len(weights))
+            update = self.codec.decode(self.codec.encode(report.update), len(weights))
             yield replace(report, update=update, stages=self._stages(received, report.update, update))
 
     def _stages(self, received: Tensor, trained: Tensor, arrived: Tensor) -> dict[str, dict[str, float]]:
         """Scores of the stages of a client's round (pfl-docvqa-competition, Table A5)."""
-        if self._score is None:
+        if self.score is None:
             return {}
         return {
-            "download": self._score(received),
-            "finetuning": self._score(received + trained),
-            "upload": self._score(received + arrived),
+            "download": self.score(received),
+            "finetuning": self.score(received + trained),
+            "upload": self.score(received + arrived),
         }
 
     def _reports(self, task: RoundTask, weights: Tensor, advance: Callable[[int], None], done: int) -> Iterator[Report]:
         """Reports of the clients; without privacy side by side once one has been checked."""
-        workers = [self._workers[client] for client in task.clients[done:]]
+        workers = [self.workers[client] for client in task.clients[done:]]
         while workers and (workers[0].private or not self._checked):
             yield workers.pop(0).report(task.number, len(task.clients), weights, advance)
             self._checked = True

@@ -94,10 +94,11 @@ def kept_path(out: Path) -> Path:
     return place.with_name(f"{place.name}.updates")
 
 
+@dataclass(eq=False)
 class KeptMessages:
     """Writes messages while the rounds run.
 
-    Args:
+    Attributes:
         folder: Of this phase.
         record: What is known before the first round.
         trainable: Names the parts of messages.
@@ -106,22 +107,12 @@ class KeptMessages:
         secure: Whether the server sees sums alone.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        record: Kept,
-        trainable: Trainable,
-        plan: PrivacyPlan | None,
-        train: Sequence[Query] = (),
-        *,
-        secure: bool = False,
-    ) -> None:
-        self._folder = folder
-        self._record = record
-        self._trainable = trainable
-        self._plan = plan
-        self._train = train
-        self._secure = secure
+    folder: Path
+    record: Kept
+    trainable: Trainable
+    plan: PrivacyPlan | None
+    train: Sequence[Query] = ()
+    secure: bool = False
 
     def begin(self, messages: int, *, begun: bool, done: bool) -> None:
         """Write the record, or find that of the run that goes on.
@@ -134,48 +125,48 @@ class KeptMessages:
         Raises:
             UsageError: The folder is that of another run, the run began without it, or the disk is too small.
         """
-        path = self._folder / RECORD
+        path = self.folder / RECORD
         if is_there(path):
-            if read_record(self._folder).run != self._record.run and not done:
-                raise UsageError(f"{self._folder} holds the messages of another run", "Move it away")
+            if read_record(self.folder).run != self.record.run and not done:
+                raise UsageError(f"{self.folder} holds the messages of another run", "Move it away")
             return
         if begun:
             raise UsageError("this run began without --keep-updates", "Leave it out, or name another --out")
-        needed = messages * self._trainable.bytes_once
-        place = next(folder for folder in self._folder.parents if folder.is_dir())
+        needed = messages * self.trainable.bytes_once
+        place = next(folder for folder in self.folder.parents if folder.is_dir())
         if (free := shutil.disk_usage(place).free) < needed:
             raise UsageError(
                 f"the messages take {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free",
                 "Free space, train fewer --rounds, or leave out --keep-updates",
             )
-        write_json(path, self._record.model_dump(mode="json"))
+        write_json(path, self.record.model_dump(mode="json"))
 
     def model(self, number: int, weights: Tensor) -> None:
         """Keep the weights that a round begins with, float32 (size,)."""
-        path = _folder_of(self._folder, number) / MODEL
+        path = _folder_of(self.folder, number) / MODEL
         if not is_there(path):
             self._write(path, weights)
 
     def message(self, task: RoundTask, place: int, report: Report) -> None:
         """Keep the message of a client, by its place in the round, or the sum of all clients."""
-        clients = task.clients if self._secure else (task.clients[place],)
-        path = _folder_of(self._folder, task.number) / (SUM if self._secure else f"client-{clients[0]:04d}")
-        queries = tuple(self._train[row].id for row in sorted(set(report.rows))) if self._train else None
+        clients = task.clients if self.secure else (task.clients[place],)
+        path = _folder_of(self.folder, task.number) / (SUM if self.secure else f"client-{clients[0]:04d}")
+        queries = tuple(self.train[row].id for row in sorted(set(report.rows))) if self.train else None
         origin = Origin(clients=clients, noise=self._noise(len(task.clients)), queries=queries)
         write_json(path.with_suffix(".json"), origin.model_dump(mode="json"))
         self._write(path.with_suffix(".safetensors"), report.update)
 
     def _noise(self, participants: int) -> float:
         """Standard deviation of the noise of a message."""
-        if self._plan is None:
+        if self.plan is None:
             return 0.0
-        whole = self._plan.sigma * self._plan.settings.clip
-        if self._secure or self._plan.noise == "message":
+        whole = self.plan.sigma * self.plan.settings.clip
+        if self.secure or self.plan.noise == "message":
             return whole
-        return whole / sqrt(self._plan.quorum or participants)
+        return whole / sqrt(self.plan.quorum or participants)
 
     def _write(self, path: Path, vector: Tensor) -> None:
-        parts = zip(self._trainable.names, self._trainable.parts(vector), strict=True)
+        parts = zip(self.trainable.names, self.trainable.parts(vector), strict=True)
         with atomic_write(path) as file:
             file.write(safetensors.torch.save({name: part.contiguous() for name, part in parts}))
 

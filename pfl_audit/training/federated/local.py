@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Never, Protocol
 
 import torch
@@ -36,13 +37,14 @@ class Trainer(Protocol):
         """Rows of the batches of a training."""
 
 
+@dataclass(eq=False)
 class LocalTrainer:
     """Trains for a client, or for one of its providers (algorithm 1, line 15).
 
     Pages were encoded and words tokenised before; a training sets the trainable tensors back and
     touches nothing else of the model.
 
-    Args:
+    Attributes:
         model: Its network is trained in place; its weights afterwards mean nothing.
         trainable: Parameters that are trained.
         examples: All examples, by row.
@@ -50,26 +52,22 @@ class LocalTrainer:
             training begins with a fresh one, as under privacy, whose accounting covers no state of that kind.
     """
 
-    def __init__(
-        self,
-        model: TrainableModel[Never],
-        trainable: Trainable,
-        examples: TrainingSet,
-        settings: FederatedSettings,
-        memory: OptimizerMemory | None = None,
-    ) -> None:
+    model: TrainableModel[Never]
+    trainable: Trainable
+    examples: TrainingSet
+    settings: FederatedSettings
+    memory: OptimizerMemory | None = None
+
+    def __post_init__(self) -> None:
+        """Prepare the process, and decide how many trainings share a pass."""
         prepare_process()
-        self.trainable = trainable
-        self._network, self._page_encoder = model.network, model.page_encoder
-        self._examples = examples
-        self._settings = settings
-        self._memory = memory
-        self.together = 1 if memory else jobs_together(examples, trainable.names, settings)
+        names = self.trainable.names
+        self.together = 1 if self.memory else jobs_together(self.examples, names, self.settings)
 
     @property
     def numbers(self) -> int:
         """Number of parameters of the whole network, frozen ones included."""
-        return sum(parameter.numel() for parameter in self._network.parameters())
+        return sum(parameter.numel() for parameter in self.model.network.parameters())
 
     def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
         """Train for each from the same weights, group by group."""
@@ -81,11 +79,11 @@ class LocalTrainer:
 
     def train_group(self, weights: Tensor, jobs: Sequence[Job]) -> list[tuple[Tensor, float]]:
         """Train for the jobs of a group, results in their order."""
-        if self.together == 1 or not isinstance(self._examples, SharedPass):
+        if self.together == 1 or not isinstance(self.examples, SharedPass):
             return [self.train(weights, rows, *who) for rows, who in jobs]
-        set_training(self._network, self._page_encoder)
-        found = train_together(self.trainable, self._examples, self._settings, weights, jobs)
-        self._network.eval()
+        set_training(self.model.network, self.model.page_encoder)
+        found = train_together(self.trainable, self.examples, self.settings, weights, jobs)
+        self.model.network.eval()
         return found
 
     def train(self, weights: Tensor, rows: Sequence[int], *who: int) -> tuple[Tensor, float]:
@@ -100,33 +98,33 @@ class LocalTrainer:
             New weights minus ``weights``, float32 (size,), and the mean loss of the steps (NaN where it
             was no longer finite; the rest of the training is then left out).
         """
-        settings, losses = self._settings, list[float]()
+        settings, losses = self.settings, list[float]()
         self.trainable.write(weights)
         optimizer = make_optimizer(
             settings.optimizer, self.trainable.parameters, settings.learning_rate, settings.weight_decay
         )
-        kept = optimizer if self._memory and isinstance(optimizer, KeepsState) else None
-        if self._memory and kept:
-            kept.write_state(self._memory.load(who[0], who[1]))
-        set_training(self._network, self._page_encoder)
+        kept = optimizer if self.memory and isinstance(optimizer, KeepsState) else None
+        if self.memory and kept:
+            kept.write_state(self.memory.load(who[0], who[1]))
+        set_training(self.model.network, self.model.page_encoder)
         torch.manual_seed(seed_for(settings.seed, "dropout", *who))
-        self._examples.reseed(seed_for(settings.seed, "mask", *who))
+        self.examples.reseed(seed_for(settings.seed, "mask", *who))
         for batch in self.batches(rows, *who):
-            every = (self._examples.loss(some) + self._proximal(weights) for some in [batch])
+            every = (self.examples.loss(some) + self._proximal(weights) for some in [batch])
             losses.append(take_step(optimizer, self.trainable, every))
             if not math.isfinite(losses[-1]):
                 return torch.full_like(weights, torch.nan), math.nan
-        self._network.eval()
-        if self._memory and kept:
-            self._memory.save(who[0], who[1], kept.read_state())
+        self.model.network.eval()
+        if self.memory and kept:
+            self.memory.save(who[0], who[1], kept.read_state())
         return self.trainable.read() - weights, sum(losses) / len(losses)
 
     def batches(self, rows: Sequence[int], *who: int) -> Iterator[list[int]]:
         """Rows of the batches of a training, in their order."""
-        return batches_of(self._settings, rows, self._examples.length, who)
+        return batches_of(self.settings, rows, self.examples.length, who)
 
     def _proximal(self, weights: Tensor) -> Tensor | float:
         """Mu / 2 times the squared distance from the weights of the round, summed over tensors (FedProx)."""
-        if not self._settings.proximal:
+        if not self.settings.proximal:
             return 0.0
-        return self._settings.proximal / 2 * self.trainable.squared_distance(weights)
+        return self.settings.proximal / 2 * self.trainable.squared_distance(weights)

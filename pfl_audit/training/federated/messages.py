@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Protocol
 
 from torch import Tensor
 
-from pfl_audit.training.federated.norms import Norms
-
 SERVER = -1
 """Number of the server among the numbers of clients."""
+Norms = tuple[float, float]
+"""L2 norm of an update before and after the clip."""
 
 
 @dataclass(frozen=True)
@@ -68,3 +69,11 @@ class Engine(Protocol):
             advance: Called with the number of finished parts.
             done: How many of the clients reported before the run was cut; they are not asked again.
         """
+
+
+def mean_norms(norms: Sequence[Norms]) -> dict[str, float]:
+    """Means before and after the clip, ``norm`` and ``clipped_norm``; nothing of no updates."""
+    if not norms:
+        return {}
+    before, after = zip(*norms, strict=True)
+    return {"norm": fmean(before), "clipped_norm": fmean(after)}

@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 from pfl_audit.models.tensor_record import read_state, write_state
-from pfl_audit.training.federated.norms import Norms
+from pfl_audit.training.federated.messages import Norms
 
 FILE = "round-state.safetensors"
 _SECONDS = 20.0

@@ -12,14 +12,11 @@ from typing import Any
 
 from torch import Tensor
 
-from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError
 from pfl_audit.models.page_store import PAGES_FILE
-from pfl_audit.models.pretraining import SelfPretraining, one_a_page
-from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
-from pfl_audit.progress import Progress
+from pfl_audit.training.federated import communication
 from pfl_audit.training.federated.clients import Client
-from pfl_audit.training.federated.codecs import CODECS
+from pfl_audit.training.federated.codecs import CODECS, payload_bytes
 from pfl_audit.training.federated.divided import DividedTrainer, follow
 from pfl_audit.training.federated.engine import LocalEngine
 from pfl_audit.training.federated.local import LocalTrainer, Trainer
@@ -30,34 +27,20 @@ from pfl_audit.training.federated.run import (
     KEY_FILE,
     Federation,
     forget_secrets,
-    lead,
     require_finite,
-    run_rounds,
-    score,
 )
-from pfl_audit.training.federated.server import STATE_FILE, ServerState
+from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
+from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.federated.worker_pool import trainer_for
-from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.records import begin_record
+from pfl_audit.training.scores import mean_over_sources
+from pfl_audit.training.start import Training
 from pfl_audit.training.torch_group import TorchGroup
 from pfl_audit.training.trainable import Trainable
 
 
-def train_federated(
-    federation: Federation,
-    model: QuestionModel,
-    trainable: Trainable,
-    train: Sequence[Query],
-    valid: Sequence[Query],
-    progress: Progress,
-    pages: SelfPretraining | None = None,
-    group: ProcessGroup = ONE,
-) -> dict[str, Any]:
+def train_federated(federation: Federation, training: Training) -> dict[str, Any]:
     """Train a model in place, with all clients in this process; a run that was cut continues.
-
-    Args:
-        pages: The model on its pages alone, for a federation with self-pretraining; its tokens are in ``trainable``.
-        group: Processes that divide the local trainings among them.
 
     Returns:
         What describes it: privacy, rounds, history, tally, communication; of a private run salt, commitment and budget;
@@ -68,90 +51,72 @@ def train_federated(
         AuditError: The parties are not as they must be, the ledger is damaged, or the first round moved the wrong
             tensors.
     """
+    group = training.group
     if isinstance(group, TorchGroup) and not group.leads:
-        follow(group, partial(_phase_trainer, federation, model, pages, trainable, train, progress))
+        follow(group, partial(_phase_trainer, federation, training))
         return {}
-    clients = federation.clients(train)
-    plan = federation.agree(clients, progress)
+    clients = federation.clients(training.train)
+    plan = federation.agree(clients, training.progress)
     kept: dict[str, Any] = {}
     if plan is not None:
         with begin_record(federation.out, federation.identity, resumed=federation.begun) as data:
-            plan, budget = federation.reserve(plan, data["commitment"], train)
+            plan, budget = federation.reserve(plan, data["commitment"], training.train)
         kept = {"data": data, "budget": budget}
 
-    start = trainable.read()
+    start = training.trainable.read()
 
     def engine(part: Federation, plan: PrivacyPlan | None) -> Engine:
-        if part.phase and pages:
-            return _engine(part, pages, trainable, start, plan, one_a_page(train), progress, group)
-        look = partial(score, model, trainable, valid, part.settings) if part.settings.validate_stages else None
-        return _engine(part, model, trainable, start, plan, train, progress, group, look)
+        return _engine(part, (part.phase and training.before) or training, start, plan)
 
-    done = lead_phases(federation, model, pages, trainable, clients, plan, engine, valid, progress, train)
+    done = lead_phases(federation, training, clients, plan, engine)
     if isinstance(group, TorchGroup):
         group.tell({})
     return {**done, **kept}
 
 
-def _phase_trainer(
-    federation: Federation,
-    model: QuestionModel,
-    pages: SelfPretraining | None,
-    trainable: Trainable,
-    train: Sequence[Query],
-    progress: Progress,
-    phase: str,
-) -> LocalTrainer:
+def _phase_trainer(federation: Federation, training: Training, phase: str) -> LocalTrainer:
     """The trainer of a phase, in a process that does not lead; its pages are encoded."""
-    if phase and pages and federation.pretraining:
-        return _local_trainer(federation.first(federation.pretraining), pages, trainable, one_a_page(train), progress)
-    return _local_trainer(federation, model, trainable, train, progress)
+    if phase and (first := training.before) and federation.pretraining:
+        return _local_trainer(federation.first(federation.pretraining), first)
+    return _local_trainer(federation, training)
 
 
 def lead_phases(
     federation: Federation,
-    model: QuestionModel,
-    pages: SelfPretraining | None,
-    trainable: Trainable,
+    training: Training,
     clients: Sequence[Client],
     plan: PrivacyPlan | None,
     engine: Callable[[Federation, PrivacyPlan | None], Engine],
-    valid: Sequence[Query],
-    progress: Progress,
-    train: Sequence[Query] = (),
 ) -> dict[str, Any]:
     """The server's side of all phases, for any engine.
 
     Args:
         engine: Maps a phase and its privacy guarantee to what runs its rounds.
-        train: Questions by row, where clients are simulated here.
 
     Returns:
-        As run.lead; of self-pretraining its rounds, history and tally.
+        Privacy, rounds, history, tally and communication; of self-pretraining its rounds, history and tally.
     """
     before, kept = None, dict[str, Any]()
-    if federation.pretraining and pages:
-        progress.say(f"self-pretraining: {federation.pretraining.pretrain}")
-        phase = federation.first(federation.pretraining)
-        before = _pretrain(phase, pages, trainable, clients, plan, engine, valid, progress, train)
+    if federation.pretraining and (first := training.before):
+        training.progress.say(f"self-pretraining: {federation.pretraining.pretrain}")
+        before = _pretrain(federation.first(federation.pretraining), first, clients, plan, engine)
         kept["pretraining"] = {"rounds": before.round, "history": before.history, "updates": dict(before.tally)}
-    last = engine(federation, plan)
-    return {**lead(federation, model, trainable, clients, plan, last, valid, progress, before, train), **kept}
+    state = run_rounds(federation, training, clients, plan, engine(federation, plan))
+    forget_secrets(federation.out)
+    training.trainable.write(state.weights)
+    training.model.network.eval()
+    return {**finish(federation, training.trainable, state, plan, len(clients), before), **kept}
 
 
 def _pretrain(
     phase: Federation,
-    model: SelfPretraining,
-    trainable: Trainable,
+    training: Training,
     clients: Sequence[Client],
     plan: PrivacyPlan | None,
     engine: Callable[[Federation, PrivacyPlan | None], Engine],
-    valid: Sequence[Query],
-    progress: Progress,
-    train: Sequence[Query],
 ) -> ServerState:
     """Run the rounds of self-pretraining, unless they are done; the model gets their weights."""
-    state = ServerState.restore(phase.out / STATE_FILE, phase.digest, trainable.read())
+    state = ServerState.restore(phase.out / STATE_FILE, phase.digest, training.trainable.read())
     if state.round < phase.settings.rounds:
         if (phase.out.parent / KEY_FILE).is_file():
             raise AuditError(
@@ -159,45 +124,85 @@ def _pretrain(
             )
         if plan is not None and phase.privacy is not None:
             plan = replace(plan, settings=phase.privacy)
-        own = one_a_page(train)
-        state = run_rounds(phase, model, trainable, clients, plan, engine(phase, plan), valid, progress, own)
+        state = run_rounds(phase, training, clients, plan, engine(phase, plan))
     forget_secrets(phase.out)
     require_finite(state.weights)
-    trainable.write(state.weights)
+    training.trainable.write(state.weights)
     return state
 
 
-def _engine(
-    federation: Federation,
-    model: TrainableModel[Query],
-    trainable: Trainable,
-    start: Tensor,
-    plan: PrivacyPlan | None,
-    train: Sequence[Query],
-    progress: Progress,
-    group: ProcessGroup,
-    look: Callable[[Tensor], dict[str, float]] | None = None,
-) -> LocalEngine:
-    """All clients in this process."""
+def run_rounds(
+    federation: Federation, training: Training, clients: Sequence[Client], plan: PrivacyPlan | None, engine: Engine
+) -> ServerState:
+    """The rounds of a phase; one that was cut continues."""
+
+    def look(state: ServerState) -> dict[str, float]:
+        return score(federation.settings, training, state.weights) if training.valid else {}
+
+    numbers = [client.number for client in clients]
+    path, before = federation.out / STATE_FILE, federation.rounds_before
     stream = federation.stream()
-    alone = _local_trainer(federation, model, trainable, train, progress)
-    clients = federation.clients(train)
+    kept = federation.messages(training.trainable, len(clients), plan, training.train, stream)
+    server = Server(federation.settings, numbers, plan, stream, path, federation.digest, before, kept)
+    return server.train(training.trainable.read(), engine, look, training.progress)
+
+
+def score(settings: FederatedSettings, training: Training, weights: Tensor) -> dict[str, float]:
+    """Validation scores of trained tensors, float32 (size,), by name; the model keeps them."""
+    training.trainable.write(weights)
+    training.model.network.eval()
+    return mean_over_sources(training.model.validate, training.valid, settings.validation_queries)
+
+
+def finish(
+    federation: Federation,
+    trainable: Trainable,
+    state: ServerState,
+    plan: PrivacyPlan | None,
+    clients: int,
+    before: ServerState | None = None,
+) -> dict[str, Any]:
+    """Write the log of messages of all phases, and return the record of the run.
+
+    Args:
+        before: Final state of the phase before, or None.
+    """
+    require_finite(state.weights)
+    record: dict[str, Any] = {
+        "privacy": plan.claim(federation.rounds_before + state.round).model_dump(mode="json") if plan else None,
+        "rounds": state.round,
+        "clients": clients,
+        "history": state.history,
+        "updates": dict(state.tally),
+        **({"stages": state.stages} if federation.settings.validate_stages else {}),
+    }
+    if federation.mode != "central-dp":
+        size = payload_bytes(CODECS.named(federation.settings.codec).encode(state.weights))
+        back = 8 * trainable.size if federation.secure else size
+        taken = [*(before.taken if before else ()), *state.taken]
+        communication.write_log(federation.out, taken, size, back)
+        count = 2 * sum(map(len, taken))
+        record["communication"] = communication.summary(count, size, trainable.bytes_with_aliases, back)
+    return record
+
+
+def _engine(federation: Federation, training: Training, start: Tensor, plan: PrivacyPlan | None) -> LocalEngine:
+    """All clients in this process; a phase on questions may validate every stage of a round."""
+    stream = federation.stream()
+    alone = _local_trainer(federation, training)
+    clients = federation.clients(training.train)
     # One client a round without privacy is one training, and torch's threads share its matrices.
     several = plan or federation.settings.clients_drawn(len(clients)) > 1
     trainer: Trainer = trainer_for(alone, federation.device) if several else alone
-    if isinstance(group, TorchGroup):
-        trainer = DividedTrainer(alone, group, federation.phase)
+    if isinstance(training.group, TorchGroup):
+        trainer = DividedTrainer(alone, training.group, federation.phase)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
+    look = partial(score, federation.settings, training) if federation.settings.validate_stages else None
     return LocalEngine(workers, CODECS.named(federation.settings.codec), start, look)
 
 
-def _local_trainer(
-    federation: Federation,
-    model: TrainableModel[Query],
-    trainable: Trainable,
-    train: Sequence[Query],
-    progress: Progress,
-) -> LocalTrainer:
-    examples = model.examples(train, progress, federation.pages or federation.out / PAGES_FILE)
+def _local_trainer(federation: Federation, training: Training) -> LocalTrainer:
+    cache = federation.pages or federation.out / PAGES_FILE
+    examples = training.model.examples(training.train, training.progress, cache)
     memory = None if federation.privacy else OptimizerMemory(federation.out, federation.digest)
-    return LocalTrainer(model, trainable, examples, federation.settings, memory)
+    return LocalTrainer(training.model, training.trainable, examples, federation.settings, memory)

@@ -11,28 +11,24 @@ import torch
 from torch import Tensor
 
 from pfl_audit.documents.document import Query
-from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.errors import AuditError, UsageError, another_run
 from pfl_audit.files import atomic_write, sha256_json
 from pfl_audit.models.page_store import PAGES_FILE
 from pfl_audit.models.tensor_record import read_state
-from pfl_audit.models.training_protocol import QuestionModel, TrainableModel
 from pfl_audit.privacy.ledger import Ledger
 from pfl_audit.progress import Progress
-from pfl_audit.training.federated import communication, dual, optimizer_memory, partial
+from pfl_audit.training.federated import dual, optimizer_memory, partial
 from pfl_audit.training.federated.clients import Client, merged, partition
-from pfl_audit.training.federated.codecs import CODECS, payload_bytes
 from pfl_audit.training.federated.dual import DualMemory
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.kept import Kept, KeptMessages
 from pfl_audit.training.federated.local import Trainer
-from pfl_audit.training.federated.messages import Engine
 from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
 from pfl_audit.training.federated.secure_rng import KEY_BYTES, SecretStream, new_key
-from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
+from pfl_audit.training.federated.server import STATE_FILE
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.federated.worker import ClientPrivacy, Worker
 from pfl_audit.training.pretraining import FOLDER, Pretraining, first_phase
-from pfl_audit.training.scores import mean_over_sources
 from pfl_audit.training.trainable import Trainable
 
 KEY_FILE = "secret.key"
@@ -245,10 +241,7 @@ class Federation:
         if len(held) != KEY_BYTES + len(owner):
             raise AuditError(f"{path} is damaged", f"Delete {self.out} to begin the run again")
         if held[KEY_BYTES:] != owner or (seed is not None and key != new_key(seed, use)):
-            raise UsageError(
-                f"{self.out} holds a run with other data or settings",
-                "Name another --out, or repeat the command that began it",
-            )
+            raise another_run(self.out)
         return SecretStream(key)
 
     def worker(self, client: Client, trainer: Trainer, plan: PrivacyPlan | None, stream: SecretStream) -> Worker:
@@ -262,100 +255,6 @@ class Federation:
             memory = DualMemory(self.out, self.digest, client.number, plan.client_divisor, start, stream)
         private = ClientPrivacy(plan.settings, noise, stream, memory)
         return Worker(client, trainer, private, partial.Partial(self.out, self.digest))
-
-
-def lead(
-    federation: Federation,
-    model: QuestionModel,
-    trainable: Trainable,
-    clients: Sequence[Client],
-    plan: PrivacyPlan | None,
-    engine: Engine,
-    valid: Sequence[Query],
-    progress: Progress,
-    before: ServerState | None = None,
-    train: Sequence[Query] = (),
-) -> dict[str, Any]:
-    """The server's side of a run after self-pretraining, if any, for any engine: see phases.train_federated."""
-    state = run_rounds(federation, model, trainable, clients, plan, engine, valid, progress, train)
-    forget_secrets(federation.out)
-    trainable.write(state.weights)
-    model.network.eval()
-    return finish(federation, trainable, state, plan, len(clients), before)
-
-
-def run_rounds(
-    federation: Federation,
-    model: TrainableModel[Query],
-    trainable: Trainable,
-    clients: Sequence[Client],
-    plan: PrivacyPlan | None,
-    engine: Engine,
-    valid: Sequence[Query],
-    progress: Progress,
-    train: Sequence[Query] = (),
-) -> ServerState:
-    """The rounds of a phase; one that was cut continues.
-
-    Args:
-        train: Questions by row, where clients are simulated here: kept messages name theirs.
-    """
-    settings = federation.settings
-
-    def look(state: ServerState) -> dict[str, float]:
-        return score(model, trainable, valid, settings, state.weights) if valid else {}
-
-    numbers = [client.number for client in clients]
-    path, before = federation.out / STATE_FILE, federation.rounds_before
-    stream = federation.stream()
-    kept = federation.messages(trainable, len(clients), plan, train, stream)
-    server = Server(settings, numbers, plan, stream, path, federation.digest, before, kept)
-    return server.train(trainable.read(), engine, look, progress)
-
-
-def score(
-    model: TrainableModel[Query],
-    trainable: Trainable,
-    valid: Sequence[Query],
-    settings: FederatedSettings,
-    weights: Tensor,
-) -> dict[str, float]:
-    """Validation scores of trained tensors, float32 (size,), by name; the model keeps them."""
-    trainable.write(weights)
-    model.network.eval()
-    return mean_over_sources(model.validate, valid, settings.validation_queries)
-
-
-def finish(
-    federation: Federation,
-    trainable: Trainable,
-    state: ServerState,
-    plan: PrivacyPlan | None,
-    clients: int,
-    before: ServerState | None = None,
-) -> dict[str, Any]:
-    """Write the log of messages of all phases, and return the record of the run.
-
-    Args:
-        before: Final state of the phase before, or None.
-    """
-    require_finite(state.weights)
-    record: dict[str, Any] = {
-        "privacy": plan.claim(federation.rounds_before + state.round).model_dump(mode="json") if plan else None,
-        "rounds": state.round,
-        "clients": clients,
-        "history": state.history,
-        "updates": dict(state.tally),
-        **({"stages": state.stages} if federation.settings.validate_stages else {}),
-    }
-    if federation.mode != "central-dp":
-        size = payload_bytes(CODECS.named(federation.settings.codec).encode(state.weights))
-        back = 8 * trainable.size if federation.secure else size
-        taken = [*(before.taken if before else ()), *state.taken]
-        communication.write_log(federation.out, taken, size, back)
-        count = 2 * sum(map(len, taken))
-        record["communication"] = communication.summary(count, size, trainable.bytes_with_aliases, back)
-    return record
 
 
 def require_finite(weights: Tensor) -> None:

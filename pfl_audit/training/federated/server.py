@@ -18,8 +18,7 @@ from pfl_audit.models.tensor_record import read_state, write_state
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.kept import KeptMessages
-from pfl_audit.training.federated.messages import SERVER, Engine, Report, RoundTask
-from pfl_audit.training.federated.norms import Norms, mean_norms
+from pfl_audit.training.federated.messages import SERVER, Engine, Norms, Report, RoundTask, mean_norms
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.secure_rng import SecretStream, seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
@@ -83,10 +82,11 @@ class ServerState:
         return cls(tensors["weights"], total=tensors.get("total"), memory=memory, **record)
 
 
+@dataclass(eq=False)
 class Server:
     """Runs the rounds of a training.
 
-    Args:
+    Attributes:
         clients: Numbers of the clients.
         plan: Privacy guarantee, or None.
         stream: Secret, for sampling and for the noise of empty rounds.
@@ -95,47 +95,40 @@ class Server:
         kept: Keeps every message of the rounds; None keeps none.
     """
 
-    def __init__(
-        self,
-        settings: FederatedSettings,
-        clients: Sequence[int],
-        plan: PrivacyPlan | None,
-        stream: SecretStream,
-        path: Path,
-        run: str,
-        rounds_before: int = 0,
-        kept: KeptMessages | None = None,
-    ) -> None:
-        self._settings = settings
-        self._clients = sorted(clients)
-        self._plan = plan
-        self._stream = stream
-        self._strategy = STRATEGIES.named(settings.strategy)
-        self._path = path
-        self._run = run
-        self._before = rounds_before
-        self._kept = kept
+    settings: FederatedSettings
+    clients: Sequence[int]
+    plan: PrivacyPlan | None
+    stream: SecretStream
+    path: Path
+    run: str
+    rounds_before: int = 0
+    kept: KeptMessages | None = None
+
+    def __post_init__(self) -> None:
+        """Sort the clients, and find the strategy."""
+        self.clients = sorted(self.clients)
+        self._strategy = STRATEGIES.named(self.settings.strategy)
 
     def task(self, number: int) -> RoundTask:
         """Participants of a round: K of N, or each drawn independently, possibly none; with privacy in secret."""
-        if self._plan is None:
-            rng = np.random.default_rng(seed_for(self._settings.seed, "clients", number))
-            wanted = min(self._settings.clients_drawn(len(self._clients)), len(self._clients))
-            if self._settings.order:
-                return RoundTask(number, self._settings.in_order(number, wanted))
-            drawn = rng.choice(self._clients, wanted, replace=False)
+        if self.plan is None:
+            rng = np.random.default_rng(seed_for(self.settings.seed, "clients", number))
+            wanted = min(self.settings.clients_drawn(len(self.clients)), len(self.clients))
+            if self.settings.order:
+                return RoundTask(number, self.settings.in_order(number, wanted))
+            drawn = rng.choice(self.clients, wanted, replace=False)
             return RoundTask(number, tuple(sorted(int(client) for client in drawn)))
-        rate = self._plan.sampling.client_rate
-        if self._plan.kind == "fixed-size":
-            every = len(self._clients)
-            chosen = self._stream.fixed_size_sample(self._settings.clients_drawn(every), every, "clients", number)
-            return RoundTask(number, tuple(self._clients[at] for at in chosen))
+        rate = self.plan.sampling.client_rate
+        if self.plan.kind == "fixed-size":
+            every = len(self.clients)
+            chosen = self.stream.fixed_size_sample(self.settings.clients_drawn(every), every, "clients", number)
+            return RoundTask(number, tuple(self.clients[at] for at in chosen))
         taken = (
-            range(len(self._clients))
+            range(len(self.clients))
             if rate == 1
-            else self._stream.poisson_sample(rate, len(self._clients), "clients", number)
+            else self.stream.poisson_sample(rate, len(self.clients), "clients", number)
         )
-        return RoundTask(number, tuple(self._clients[at] for at in taken))
+        return RoundTask(number, tuple(self.clients[at] for at in taken))
 
     def train(
         self, weights: Tensor, engine: Engine, look: Callable[[ServerState], dict[str, float]], progress: Progress
@@ -148,30 +141,30 @@ class Server:
             look: Scores a state on the validation part.
             progress: Reports every local training, or round of a private run, epsilon, and the validations.
         """
-        state = ServerState.restore(self._path, self._run, weights)
-        rounds = self._settings.rounds
-        if self._kept is not None:
+        state = ServerState.restore(self.path, self.run, weights)
+        rounds = self.settings.rounds
+        if self.kept is not None:
             taking = sum(len(self.task(number).clients) for number in range(1, rounds + 1))
-            self._kept.begin(rounds + taking, begun=state.round + state.done > 0, done=state.round == rounds)
+            self.kept.begin(rounds + taking, begun=state.round + state.done > 0, done=state.round == rounds)
         work = [engine.work(self.task(number)) for number in range(1, rounds + 1)]
-        if self._plan is not None:  # how many are drawn is as secret as who is
+        if self.plan is not None:  # how many are drawn is as secret as who is
             work = [1] * rounds
         with progress.task("training", sum(work), sum(work[: state.round])) as bar:
             while state.round < rounds:
                 note = f"round {state.round + 1} of {rounds}"
-                if self._plan is None:
+                if self.plan is None:
                     self.run_round(state, engine, partial(bar.advance, note=note))
                 else:
                     self.run_round(state, engine, lambda _: None)
                     bar.advance(1, note)
-                spent = self._plan.spent_after(self._before + state.round) if self._plan else None
+                spent = self.plan.spent_after(self.rounds_before + state.round) if self.plan else None
                 line = f"round {state.round}"
                 if spent is None:
                     line += f": {len(state.taken[-1])} clients"
                 else:
                     label = "" if spent.accounting == "valid" else " by published accounting"
                     line += f", epsilon {spent.epsilon:.2f} spent{label}"
-                if state.round % self._settings.validate_every == 0 or state.round == rounds:
+                if state.round % self.settings.validate_every == 0 or state.round == rounds:
                     loss = {"loss": float(np.mean(state.losses))} if state.losses else {}
                     scores = look(state)
                     entry: dict[str, Any] = {"round": state.round, **loss, **mean_norms(state.norms), **scores}
@@ -181,7 +174,7 @@ class Server:
                     state.losses, state.norms = [], []
                     line += "".join(f", {name} {value:.3f}" for name, value in scores.items() if "/" not in name)
                 progress.say(line)
-                state.save(self._path, self._run)
+                state.save(self.path, self.run)
         return state
 
     def run_round(self, state: ServerState, engine: Engine, advance: Callable[[int], None]) -> None:
@@ -189,13 +182,13 @@ class Server:
         task = replace(self.task(state.round + 1), absent=tuple(state.absent))
         total = state.total if state.total is not None else torch.zeros_like(state.weights)
         saved = time.monotonic()
-        if self._kept is not None:
-            self._kept.model(task.number, state.weights)
+        if self.kept is not None:
+            self.kept.model(task.number, state.weights)
         for report in engine.run(task, state.weights, advance, state.done):
             if report.tally["absent"]:
                 state.absent.append(task.clients[state.done])
-            elif self._kept is not None:
-                self._kept.message(task, state.done, report)
+            elif self.kept is not None:
+                self.kept.message(task, state.done, report)
             weight = self._weight(report)
             total += report.update if weight == 1 else report.update * weight
             state.tally += report.tally
@@ -207,30 +200,30 @@ class Server:
                 for stage, scores in report.stages.items()
             ]
             state.done, state.total = state.done + 1, total
-            state.kept += report.tally["kept"] if self._plan or self._settings.weighting == "uniform" else weight
+            state.kept += report.tally["kept"] if self.plan or self.settings.weighting == "uniform" else weight
             if time.monotonic() - saved > _SAVE_SECONDS:
-                state.save(self._path, self._run)
+                state.save(self.path, self.run)
                 saved = time.monotonic()
         taken = [client for client in task.clients if client not in state.absent]
-        if self._plan is not None:
-            if not task.clients and self._plan.noise == "sum":
+        if self.plan is not None:
+            if not task.clients and self.plan.noise == "sum":
                 total += self._whole_noise(len(total), task.number)
-            total /= self._plan.denominator
+            total /= self.plan.denominator
         else:
             total /= max(1, state.kept)
-            if self._settings.weighting == "data-printed":
+            if self.settings.weighting == "data-printed":
                 total /= max(1, len(taken))
-        state.weights = self._strategy.step(state.weights, total, state.memory, self._settings.server_rate)
+        state.weights = self._strategy.step(state.weights, total, state.memory, self.settings.server_rate)
         state.taken.append(taken)
         state.round, state.done, state.absent, state.kept, state.total = state.round + 1, 0, [], 0, None
 
     def _weight(self, report: Report) -> int:
         """Weight of an update in the sum of the round (federated-docvqa-pilot, equation 1)."""
-        return 1 if self._plan or self._settings.weighting == "uniform" else report.queries
+        return 1 if self.plan or self.settings.weighting == "uniform" else report.queries
 
     def _whole_noise(self, size: int, number: int) -> Tensor:
         """Full noise for rounds without participants, so that an empty round is indistinguishable."""
-        if self._plan is None:
+        if self.plan is None:
             raise AssertionError("only private runs add noise")
-        noise = GaussianNoise(self._plan.sigma, self._plan.settings.clip, self._stream)
+        noise = GaussianNoise(self.plan.sigma, self.plan.settings.clip, self.stream)
         return noise.share(size, number, SERVER, 1)

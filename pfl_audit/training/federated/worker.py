@@ -15,8 +15,7 @@ from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.dual import DualMemory
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise, clip, norm_of
 from pfl_audit.training.federated.local import Trainer
-from pfl_audit.training.federated.messages import Report
-from pfl_audit.training.federated.norms import Norms
+from pfl_audit.training.federated.messages import Norms, Report
 from pfl_audit.training.federated.partial import Partial
 from pfl_audit.training.federated.secure_rng import SecretStream, smallest
 from pfl_audit.training.federated.settings import PrivacySettings

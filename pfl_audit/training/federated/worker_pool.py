@@ -53,7 +53,7 @@ class WorkerPool:
     """
 
     def __init__(self, trainer: LocalTrainer, size: int) -> None:
-        self.trainable, self.together = trainer.trainable, trainer.together
+        self.trainable, self.together, self.batches = trainer.trainable, trainer.together, trainer.batches
         self._trainer = trainer
         self._size = size
         self._pool: ProcessPoolExecutor | None = None
@@ -62,10 +62,6 @@ class WorkerPool:
         """One training, in this process: as LocalTrainer.train."""
         with _one_thread():
             return self._trainer.train(weights, rows, *who)
-
-    def batches(self, rows: Sequence[int], *who: int) -> Iterator[list[int]]:
-        """As LocalTrainer.batches."""
-        return self._trainer.batches(rows, *who)
 
     def train_each(self, weights: Tensor, jobs: Sequence[Job]) -> Iterator[tuple[Tensor, float]]:
         """All of them from the same weights, results in the order of the jobs.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 from torch import Tensor
 
@@ -15,7 +15,6 @@ from pfl_audit.models.form_protocol import Window
 from pfl_audit.progress import Progress
 from pfl_audit.training.batching import BatchOrder
 from pfl_audit.training.forms.model import TrainableEncoder
-from pfl_audit.training.forms.selection import CRITERIA, best_epoch
 from pfl_audit.training.forms.settings import FormTrainSettings
 from pfl_audit.training.loop import STATE_FILE, Schedule, run_loop
 from pfl_audit.training.optimizers import make_optimizer
@@ -28,6 +27,8 @@ _POOL = 4
 History = list[dict[str, Any]]
 Keep = Callable[[str, History], None]
 """Writes the model as it is, under a name, with the history up to now."""
+Criterion = Literal["precision", "loss"]
+CRITERIA: Final[tuple[Criterion, ...]] = ("precision", "loss")
 
 
 def train_encoder(
@@ -108,3 +109,21 @@ def train_encoder(
         progress=progress,
     )
     return state.history
+
+
+def best_epoch(history: Sequence[Mapping[str, float]], criterion: Criterion) -> int:
+    """Index of the epoch with the best validation accuracy, or with the lowest validation loss.
+
+    Among epochs of the same accuracy it is the one with the lower loss, and else the earlier: a model that finds
+    nothing yet scores 0 for many epochs, and its first is chance.
+
+    Args:
+        history: One entry an epoch, with ``accuracy`` and ``validation_loss``, both finite; not empty.
+        criterion: ``precision`` or ``loss``.
+    """
+
+    def rank(index: int) -> tuple[float, ...]:
+        loss = history[index]["validation_loss"]
+        return (loss,) if criterion == "loss" else (-history[index]["accuracy"], loss)
+
+    return min(range(len(history)), key=rank)

@@ -1,16 +1,21 @@
-"""Form encoders as a TrainableModel: windows of forms as examples, F1 or accuracy as validation."""
+"""Form encoders as a TrainableModel: batches of windows as examples, F1 or accuracy as validation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pfl_audit.documents.forms.form import Form
+from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, save_encoder
-from pfl_audit.models.encoders.examples import ExampleMaker
+from pfl_audit.models.encoders.config import EncoderConfig
+from pfl_audit.models.encoders.labels import labels_of, mask_tokens
+from pfl_audit.models.encoders.pages import PageReader
+from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.form_protocol import Window
 from pfl_audit.progress import Progress
 from pfl_audit.training.forms.scores import Counts, score
@@ -59,6 +64,7 @@ class TrainableEncoder:
 
     page_encoder = None
     adapters = None
+    points = False
 
     def __init__(self, loaded: LoadedEncoder, device: str, batch_size: int) -> None:
         self.network = loaded.network.to(device)
@@ -73,11 +79,6 @@ class TrainableEncoder:
     def length(self, window: Window) -> int:
         """Number of tokens of a window."""
         return len(window.ids)
-
-    @property
-    def points(self) -> bool:
-        """False: it takes no question."""
-        return False
 
     def can_write(self, text: str) -> bool:
         """A form encoder writes no answers."""
@@ -104,3 +105,48 @@ class TrainableEncoder:
     def save(self, folder: Path, records: Mapping[str, Any], *, half: bool) -> None:
         """Write a checkpoint."""
         save_encoder(self._loaded, folder, dtype=torch.float16 if half else torch.float32, extra=records)
+
+
+class ExampleMaker:
+    """Makes labelled batches."""
+
+    def __init__(self, config: EncoderConfig, tokenizer: FormTokenizer) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        self._pages = PageReader(config.page_side) if config.page_side is not None else None
+
+    def windows(self, forms: Iterable[Form]) -> list[Window]:
+        """Every window of every form, in order."""
+        return [window for form in forms for window in self.tokenizer.windows(form, self.config.max_tokens)]
+
+    def batch(self, windows: Sequence[Window], generator: torch.Generator | None = None) -> FormBatch:
+        """Windows with their labels, and with page images if the encoder is bimodal.
+
+        Args:
+            windows: At least one.
+            generator: For ``mlm``, of what is masked; the same state masks the same.
+
+        Raises:
+            AuditError: A label that the model does not know, or a page image that cannot be used.
+            ValueError: ``mlm`` without a generator.
+        """
+        ids = None
+        if self.config.task == "mlm":
+            if generator is None:
+                raise ValueError("mlm needs a generator")
+            masked = [mask_tokens(window.ids, self.tokenizer, generator) for window in windows]
+            ids, labels = [hidden for hidden, _ in masked], [label for _, label in masked]
+        else:
+            labels = [labels_of(window, self.config) for window in windows]
+        if self._pages is None:
+            return collate(windows, ids=ids, labels=labels, pad=self.tokenizer.pad)
+        forms = list({id(window.form): window.form for window in windows}.values())
+        place = {id(form): number for number, form in enumerate(forms)}
+        return collate(
+            windows,
+            ids=ids,
+            labels=labels,
+            pixels=torch.stack([self._pages.pixels(form) for form in forms]),
+            page=[place[id(window.form)] for window in windows],
+            pad=self.tokenizer.pad,
+        )

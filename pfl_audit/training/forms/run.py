@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pfl_audit import __version__
 from pfl_audit.documents.forms.form import PARTS, Form, FormCorpus, FormPart
 from pfl_audit.documents.forms.partition import FormPartition, partition_forms
 from pfl_audit.documents.forms.readers import open_forms
@@ -23,16 +22,15 @@ from pfl_audit.models.form_protocol import Window
 from pfl_audit.models.weights import fingerprint_files
 from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
-from pfl_audit.provenance import package_versions
 from pfl_audit.training.forms.begin import encoder_from, new_encoder
-from pfl_audit.training.forms.epochs import History, train_encoder
+from pfl_audit.training.forms.epochs import CRITERIA, History, best_epoch, train_encoder
 from pfl_audit.training.forms.model import TrainableEncoder
 from pfl_audit.training.forms.scores import MEASURE
-from pfl_audit.training.forms.selection import CRITERIA, best_epoch
 from pfl_audit.training.forms.settings import FormTrainSettings
 from pfl_audit.training.loop import STATE_FILE
 from pfl_audit.training.records import RECORD
 from pfl_audit.training.run import WEIGHTS, trained_on, training_folder
+from pfl_audit.version import __version__, package_versions
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pfl_audit.core.results import Check
 from pfl_audit.core.settings import Settings as Base
 from pfl_audit.documents.images import Box
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.models.gradient_protocol import Sample, Text
+from pfl_audit.models.samples import Sample, Text
 
 
 class FakeGradients:

@@ -15,7 +15,7 @@ from pfl_audit.attacks.inversion.template.template import Template, TemplateFiel
 from pfl_audit.models.donut.gradients import DonutGradients
 from pfl_audit.models.donut.small import SmallSize, new_donut, save_donut, train_tokenizer
 from pfl_audit.models.donut.tokenizer import DonutTokenizer
-from pfl_audit.models.gradient_protocol import Sample
+from pfl_audit.models.samples import Sample
 
 SIDE = 64
 SIZE = SmallSize(

@@ -25,7 +25,8 @@ from pfl_audit.attacks.inversion.question_answer import counts_of as answers_of
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.word_text import solve
 from pfl_audit.core.verdict import Budget
-from pfl_audit.models.gradient_protocol import GradientModel, Text
+from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.samples import Text
 from pfl_audit.progress import Silent
 
 BUDGET = Budget.shared(4)

@@ -10,7 +10,7 @@ from pfl_audit.attacks.inversion.methods import METHODS, Method
 from pfl_audit.attacks.inversion.reconstruction import adapt
 from pfl_audit.attacks.inversion.search import search
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.core.as_published import with_published
+from pfl_audit.core.settings import with_published
 from pfl_audit.progress import Silent
 
 PAPER = InversionSettings.model_validate(with_published(ATTACK.Settings, {}))

@@ -19,7 +19,7 @@ from pfl_audit.documents.images import Box
 from pfl_audit.errors import AuditError
 from pfl_audit.models.donut.gradients import place
 from pfl_audit.models.donut.pixels import PixelSettings
-from pfl_audit.models.gradient_protocol import Text
+from pfl_audit.models.samples import Text
 from pfl_audit.progress import Silent
 from tests.attacks.inversion.gradient_fakes import FakeGradients
 from tests.attacks.inversion.template.drawn import form

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pfl_audit import __version__
 from pfl_audit.attacks.inversion import search
 from pfl_audit.attacks.inversion.calls import on_each
 from pfl_audit.attacks.inversion.context import Case, GradientContext
@@ -35,6 +34,7 @@ from pfl_audit.core.verdict import Budget
 from pfl_audit.errors import NotAuditableError, WorkersError
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Silent, Task
+from pfl_audit.version import __version__
 from tests.attacks.inversion.conftest import save_reader
 from tests.attacks.inversion.template.drawn import save_form
 from tests.command_server import CommandServer

@@ -12,8 +12,8 @@ import numpy as np
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.models.encoders.kinds import FormTask
-from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import Attempt, Blank, TokenSpan, Window
+from pfl_audit.models.protocol import Capability
 
 VOCABULARY = tuple(f"t{number}" for number in range(40))
 SPECIAL = 3

@@ -23,8 +23,8 @@ from pfl_audit.documents.document import Document
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
 from pfl_audit.documents.forms.partition import FormPartition
 from pfl_audit.errors import UsageError
-from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import FormModel
+from pfl_audit.models.protocol import Capability
 from pfl_audit.progress import Silent
 
 

@@ -7,7 +7,7 @@ from PIL import Image
 
 from pfl_audit.documents.forms.form import FormCorpus
 from pfl_audit.documents.forms.readers import open_forms
-from pfl_audit.documents.forms.writer import write_forms
+from pfl_audit.documents.forms.readers.jsonl import write_forms
 from pfl_audit.errors import AuditError
 
 FIELD = {"id": "q", "label": "question", "start": 0, "stop": 1}

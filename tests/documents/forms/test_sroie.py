@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pfl_audit.documents.forms.readers import open_forms
-from pfl_audit.documents.forms.readers.value_spans import find_value, occurrences
+from pfl_audit.documents.forms.readers.sroie import find_value, occurrences
 from pfl_audit.errors import AuditError
 
 LINES = ["Zyxwv, SDN BHD", "12 MAIN ROAD,", "50000 TOWN", "DATE:25/12/2018", "TEA 9.00", "TOTAL: RM9.00", "CASH 9.00"]

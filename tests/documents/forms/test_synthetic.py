@@ -98,7 +98,7 @@ def test_pages_are_small_and_words_stand_in_their_boxes(corpus: FormCorpus) -> N
 
 
 def test_even_the_longest_sheet_fits_the_page() -> None:
-    from pfl_audit.documents.synthetic.forms_render import FormPage
+    from pfl_audit.documents.synthetic.forms import FormPage
 
     rng = np.random.default_rng(0)
     for _ in range(60):

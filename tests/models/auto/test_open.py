@@ -20,7 +20,7 @@ from pfl_audit.models.auto.folder import check_folder
 from pfl_audit.models.auto.kinds import kind_of
 from pfl_audit.models.auto.model import AutoModel
 from pfl_audit.models.auto.processor import TURN
-from pfl_audit.models.nearest import nearest_way
+from pfl_audit.models.open import nearest_way
 from pfl_audit.sandbox import RefusedError, SandboxError
 from tests.models.auto.zoo import FAMILIES
 

@@ -13,8 +13,9 @@ from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.donut.gradients import DonutGradients, place
 from pfl_audit.models.donut.model import DonutModel
 from pfl_audit.models.donut.pixels import PixelSettings
-from pfl_audit.models.gradient_protocol import Sample, gradient_of
+from pfl_audit.models.gradient_protocol import gradient_of
 from pfl_audit.models.open import open_gradient_model
+from pfl_audit.models.samples import Sample
 from tests.models.gradient_checks import mean_of_samples, second_derivatives_agree
 
 Make = Callable[[str], Path]

@@ -18,8 +18,7 @@ from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.models.donut.family import FAMILY
 from pfl_audit.models.donut.model import DonutModel
 from pfl_audit.models.donut.network import LM_HEAD
-from pfl_audit.models.family import QUESTIONS
-from pfl_audit.models.protocol import Capability, DocumentModel, GuessingModel
+from pfl_audit.models.protocol import QUESTIONS, Capability, DocumentModel, GuessingModel
 from pfl_audit.progress import Silent
 
 from ...oracles import beam as beams

@@ -12,9 +12,9 @@ from pfl_audit.documents.forms.form import Form
 from pfl_audit.files import sha256_json
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder, save_encoder
 from pfl_audit.models.encoders.config import SECTION
-from pfl_audit.models.encoders.examples import ExampleMaker
 from pfl_audit.models.encoders.model import EncoderModel
 from pfl_audit.models.form_protocol import Window
+from pfl_audit.training.forms.model import ExampleMaker
 from tests.models.encoders.makers import encoder, form, tokenizer
 
 

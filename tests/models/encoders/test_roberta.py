@@ -16,12 +16,12 @@ from PIL import Image
 from pfl_audit.documents.forms.form import Form
 from pfl_audit.errors import AuditError
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder, open_encoder, save_encoder
-from pfl_audit.models.encoders.examples import ExampleMaker
 from pfl_audit.models.encoders.model import EncoderModel, open_form_model
 from pfl_audit.models.encoders.tokens import FormTokenizer
-from pfl_audit.models.family import Capability
 from pfl_audit.models.form_protocol import Attempt
 from pfl_audit.models.open import family_of
+from pfl_audit.models.protocol import Capability
+from pfl_audit.training.forms.model import ExampleMaker
 from tests.models.encoders.makers import form, page_file
 from tests.models.encoders.others import SEVEN, THIRTEEN, saved
 

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from pfl_audit.errors import AuditError
 from pfl_audit.models.encoders.checkpoint import save_encoder
-from pfl_audit.models.encoders.start import start_from
+from pfl_audit.training.forms.begin import start_from
 from tests.models.encoders.makers import config, encoder
 
 

@@ -9,11 +9,12 @@ from PIL import Image
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.models.gradient_protocol import Sample, gradient_of
+from pfl_audit.models.gradient_protocol import gradient_of
 from pfl_audit.models.layoutlm.gradients import LayoutLmGradients
 from pfl_audit.models.layoutlm.model import LayoutLmQa
 from pfl_audit.models.layoutlm.spans import find_answer
 from pfl_audit.models.open import open_gradient_model
+from pfl_audit.models.samples import Sample
 from tests.models.gradient_checks import mean_of_samples, second_derivatives_agree
 
 Make = Callable[[str], Path]

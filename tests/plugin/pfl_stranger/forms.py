@@ -10,7 +10,7 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Finding
 from pfl_audit.core.settings import Settings
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 
 LENGTH = CheckSpec("lengths.fields", "Length of private fields", frozenset({Capability.FORM_LOSS, FORMS, PUBLIC}))
 

@@ -10,7 +10,7 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Finding
 from pfl_audit.core.settings import Settings
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 
 NORM = CheckSpec("norms.shared", "Norm of shared gradients", frozenset({Capability.GRADIENT, GRADIENT}))
 

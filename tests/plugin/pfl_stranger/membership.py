@@ -13,7 +13,7 @@ from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Finding
 from pfl_audit.core.review import Review
 from pfl_audit.core.settings import Settings
-from pfl_audit.models.family import Capability
+from pfl_audit.models.protocol import Capability
 
 REVIEW = Review(
     question="Does the model echo?",

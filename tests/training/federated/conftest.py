@@ -17,7 +17,8 @@ from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
 from pfl_audit.training.parts import split_queries
-from pfl_audit.training.run import TrainRun, run_training
+from pfl_audit.training.run import run_training
+from pfl_audit.training.start import TrainRun
 from pfl_audit.training.trainable import choose_trainable
 
 Make = Callable[[int], Path]

@@ -19,8 +19,8 @@ from pfl_audit.training.federated.communication import summary
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.optimizer_memory import FILES, OptimizerMemory
 from pfl_audit.training.federated.settings import PrivacySettings
+from pfl_audit.training.optimizers import Shampoo
 from pfl_audit.training.scratch import new_vt5
-from pfl_audit.training.shampoo import Shampoo
 from pfl_audit.training.trainable import Trainable, without_embeddings
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, local_trainer
 

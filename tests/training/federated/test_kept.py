@@ -15,8 +15,7 @@ from pfl_audit.cli.main import run
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.progress import Silent
-from pfl_audit.training.federated import run as running
-from pfl_audit.training.federated import server
+from pfl_audit.training.federated import phases, server
 from pfl_audit.training.federated.kept import MODEL, kept_path, messages_of, read_record
 from pfl_audit.training.federated.worker import Worker
 from pfl_audit.training.parts import split_queries
@@ -180,7 +179,7 @@ def test_a_run_that_was_cut_after_its_last_round_finds_its_messages(
         raise KeyboardInterrupt
 
     secret = replace(PRIVATE, noise_seed=None)
-    monkeypatch.setattr(running, "finish", stop)
+    monkeypatch.setattr(phases, "finish", stop)
     with pytest.raises(KeyboardInterrupt):
         federate("out", "fl-dp", secret, SGD, keep_updates=True)
     monkeypatch.undo()

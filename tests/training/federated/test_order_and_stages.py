@@ -9,7 +9,7 @@ import torch
 
 from pfl_audit.cli.main import run
 from pfl_audit.errors import UsageError
-from pfl_audit.training.federated import run as federated
+from pfl_audit.training.federated import phases
 from pfl_audit.training.federated.secure_rng import SecretStream, new_key
 from pfl_audit.training.federated.server import Server
 from pfl_audit.training.federated.settings import FederatedSettings
@@ -25,7 +25,7 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> None:
         network = validate.__self__.network  # type: ignore[attr-defined]
         return {"anls": sum(float(one.detach().double().sum()) for one in network.parameters())}
 
-    monkeypatch.setattr(federated, "mean_over_sources", score)
+    monkeypatch.setattr(phases, "mean_over_sources", score)
 
 
 STAGES = replace(QUICK, rounds=2, clients_per_round=2, client_order="2,0", validate_every=1, validate_stages=True)

@@ -67,7 +67,7 @@ def test_a_frozen_tensor_that_moves_stops_the_run(federate: Federate, monkeypatc
 
     def leaks(self: LocalTrainer, weights: torch.Tensor, *rest: Any) -> Any:
         with torch.no_grad():
-            self._network.visual_embedding.image_model.embeddings.cls_token.add_(1)
+            self.model.network.visual_embedding.image_model.embeddings.cls_token.add_(1)
         return train(self, weights, *rest)
 
     monkeypatch.setattr(LocalTrainer, "train", leaks)

@@ -101,7 +101,7 @@ def test_fedavg_is_the_mean_of_the_clients_own_trainings(federate: Federate) -> 
         held.sort(key=lambda row: examples[row].document.provider)
         updates.append(trainer.train(start, held, 1, client)[0])
     trainer.trainable.write(start + sum(updates) / len(updates))  # type: ignore[arg-type]
-    wanted = trainer._network.state_dict()
+    wanted = trainer.model.network.state_dict()
     for name, tensor in federate.weights("out").items():
         torch.testing.assert_close(tensor, wanted[name], rtol=1e-5, atol=1e-6)
 

@@ -92,7 +92,7 @@ def test_float32_rounds_apart_by_less_than_the_bound(start: Path, corpus_folder:
 def test_a_loss_that_is_not_finite_spoils_no_other_update(start: Path, corpus_folder: Path) -> None:
     trainer, weights, jobs = trainer_of(start, corpus_folder, SGD, "up")
     clean = list(trainer.train_each(weights, jobs[:4]))
-    loss = trainer._examples._model.owner_losses  # type: ignore[attr-defined]
+    loss = trainer.examples._model.owner_losses  # type: ignore[attr-defined]
 
     def spoiled(examples: Sequence[Any], pages: torch.Tensor, *rest: Any) -> torch.Tensor:
         if len(examples) == 4:
@@ -101,7 +101,7 @@ def test_a_loss_that_is_not_finite_spoils_no_other_update(start: Path, corpus_fo
         found: torch.Tensor = loss(examples, pages, *rest)
         return found
 
-    trainer._examples._model.owner_losses = spoiled  # type: ignore[attr-defined]
+    trainer.examples._model.owner_losses = spoiled  # type: ignore[attr-defined]
     found = list(trainer.train_each(weights, jobs[:4]))
     assert bool(found[1][0].isnan().all())
     for at in (0, 2, 3):

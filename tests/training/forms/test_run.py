@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from pfl_audit.documents.forms.form import FormCorpus
 from pfl_audit.documents.forms.partition import partition_forms
 from pfl_audit.documents.forms.readers import open_forms
-from pfl_audit.documents.forms.writer import write_forms
+from pfl_audit.documents.forms.readers.jsonl import write_forms
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.models.encoders.checkpoint import open_encoder
 from pfl_audit.models.encoders.network import FormEncoder

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfl_audit.errors import UsageError
-from pfl_audit.training.forms.selection import best_epoch
+from pfl_audit.training.forms.epochs import best_epoch
 from pfl_audit.training.forms.settings import FormTrainSettings
 
 LOOKS = [

@@ -7,6 +7,7 @@ A line has ``id``, ``words``, ``boxes`` and ``fields`` (each with ``id``, ``labe
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,8 @@ from pfl_audit.documents.forms.readers.records import as_form, gather, on_page
 from pfl_audit.documents.readers.json_lines import parse_json_line, read_json_lines
 from pfl_audit.documents.readers.jsonl import list_of, name_of, page_of, text_of
 from pfl_audit.documents.record_validation import MAX_NAME, MAX_WORDS, RecordError, field_of
+from pfl_audit.documents.writers import copy_image, words_of
+from pfl_audit.files import atomic_write
 from pfl_audit.inputs import is_there
 
 FILE_NAME = "forms.jsonl"
@@ -87,3 +90,31 @@ def _link(entry: Any) -> tuple[str, str]:
     if max(len(one), len(other)) > MAX_NAME:
         raise RecordError("a link is not a pair of field ids")
     return one, other
+
+
+def write_forms(corpus: FormCorpus, folder: Path) -> None:
+    """Write ``forms.jsonl`` and copy the page images beside it.
+
+    Raises:
+        AuditError: An image cannot be read, or the folder cannot be written.
+    """
+    parts = corpus.parts or {}
+    with atomic_write(folder / FILE_NAME, private=False) as file:
+        for form in corpus.forms:
+            row = _row(form, parts.get(form.id), folder)
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+
+def _row(form: Form, part: FormPart | None, folder: Path) -> dict[str, Any]:
+    document = form.document
+    optional = {"provider": document.provider, "split": document.split, "part": part}
+    row: dict[str, Any] = {"id": form.id, **{name: value for name, value in optional.items() if value}}
+    if document.image is not None:
+        row["image"] = copy_image(document.image, folder)
+    return row | {
+        **words_of(document),
+        "fields": [
+            {"id": field.id, "label": field.label, "start": field.start, "stop": field.stop} for field in form.fields
+        ],
+        "links": [list(link) for link in form.links],
+    }

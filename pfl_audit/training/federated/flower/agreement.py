@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pfl_audit import __version__
 from pfl_audit.errors import UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.weights import fingerprint_files
@@ -17,6 +16,7 @@ from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.pretraining import FOLDER, Pretraining
+from pfl_audit.version import __version__
 
 _Settings = TypeVar("_Settings", FederatedSettings, PrivacySettings, Pretraining, CanarySettings)
 _PRIVATE: Mode = "fl-dp"

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pfl_audit import __version__
 from pfl_audit.files import write_text
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.config import CLIENT_KEYS, ServerConfig
+from pfl_audit.version import __version__
 
 _APPS = "pfl_audit.training.federated.flower"
 _HEAD = f"""\

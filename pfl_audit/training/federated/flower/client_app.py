@@ -31,10 +31,11 @@ from pfl_audit.training.federated.flower.round_config import (
     JOIN,
     ROUND,
     RoundConfig,
+    levels,
     question,
     read_question,
+    span,
 )
-from pfl_audit.training.federated.flower.scale import levels, span
 
 masks.install()
 app = ClientApp()

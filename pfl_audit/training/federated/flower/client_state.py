@@ -16,7 +16,7 @@ from pfl_audit.files import write_json
 from pfl_audit.inputs import read_json
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
-from pfl_audit.training.federated.norms import mean_norms
+from pfl_audit.training.federated.messages import mean_norms
 from pfl_audit.training.records import commit
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from flwr.app import Message
@@ -16,17 +16,17 @@ from pfl_audit.training.federated.codecs import CODECS, outgoing_model, vector_d
 from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.messenger import Messenger
 from pfl_audit.training.federated.flower.nodes import Nodes
-from pfl_audit.training.federated.flower.round_config import ROUND, RoundConfig
-from pfl_audit.training.federated.flower.scale import span
+from pfl_audit.training.federated.flower.round_config import ROUND, RoundConfig, span
 from pfl_audit.training.federated.flower.secure import secure_sum
 from pfl_audit.training.federated.flower.wire import read_report, round_content
 from pfl_audit.training.federated.messages import Report, RoundTask
 
 
+@dataclass(eq=False)
 class FlowerEngine:
     """Clients behind Flower's grid; all of a round work at the same time.
 
-    Args:
+    Attributes:
         nodes: Who is who.
         agreement: What all parties agree on.
         sigma: Noise multiplier, or 0 without privacy.
@@ -36,28 +36,20 @@ class FlowerEngine:
         phase: Name of the phase, whose rounds these are.
     """
 
-    def __init__(
-        self,
-        messenger: Messenger,
-        nodes: Nodes,
-        agreement: Agreement,
-        run: str,
-        sigma: float,
-        grace: float,
-        progress: Progress,
-        start: Tensor,
-        phase: str = "",
-    ) -> None:
-        self._messenger = messenger
-        self._nodes = nodes
-        self._agreement = agreement.of_phase(phase)
-        self._phase = phase
-        self._run = run
-        self._sigma = sigma
-        self._grace = grace
-        self._progress = progress
-        self._codec = CODECS.named(agreement.settings.codec)
-        self._start = start
+    messenger: Messenger
+    nodes: Nodes
+    agreement: Agreement
+    run_id: str
+    sigma: float
+    grace: float
+    progress: Progress
+    start: Tensor
+    phase: str = ""
+
+    def __post_init__(self) -> None:
+        """Take the settings of the phase, and the codec of the messages."""
+        self._agreement = self.agreement.of_phase(self.phase)
+        self._codec = CODECS.named(self.agreement.settings.codec)
 
     def work(self, task: RoundTask) -> int:
         """Clients of the round: what they do inside is their own business.
@@ -80,7 +72,7 @@ class FlowerEngine:
         Raises:
             AuditError: More clients than the quorum allows fail, refuse, or do not answer in time.
         """
-        order = RoundConfig(self._run, task.number, len(task.clients), self._sigma, self._agreement.quorum, self._phase)
+        order = RoundConfig(self.run_id, task.number, len(task.clients), self.sigma, self._agreement.quorum, self.phase)
         if not self._agreement.secure:
             advance(done)
             yield from self._one_by_one(order, task, done, weights, advance)
@@ -100,27 +92,25 @@ class FlowerEngine:
             if gone > len(task.clients) - quorum:
                 raise error
             advance(1)
-            self._progress.say(f"warning: round {order.number} goes on without client {number}: {error.problem}")
+            self.progress.say(f"warning: round {order.number} goes on without client {number}: {error.problem}")
             early[number] = Report(torch.zeros_like(weights), Counter(absent=1))
 
-        here = (
-            self._nodes.present(waiting) if order.quorum else dict(zip(waiting, self._nodes.of(waiting), strict=True))
-        )
+        here = self.nodes.present(waiting) if order.quorum else dict(zip(waiting, self.nodes.of(waiting), strict=True))
         for number in sorted(set(waiting) - set(here)):
             leave_out(
                 number, AuditError(f"client {number} is away", "Start its SuperNode, then the run again: it goes on")
             )
         if self._codec.lossy:
-            order = replace(order, start=vector_digest(self._start))
-        content = round_content(order, outgoing_model(self._codec, weights, self._start), self._codec)
+            order = replace(order, start=vector_digest(self.start))
+        content = round_content(order, outgoing_model(self._codec, weights, self.start), self._codec)
         messages = [Message(content, node, ROUND, group_id=str(order.number)) for node in here.values()]
 
         def absent(node: int, error: AuditError) -> None:
-            leave_out(self._nodes.number(node), error)
+            leave_out(self.nodes.number(node), error)
 
         enough = max(0, quorum - (done - len(task.absent)))
-        for answer in self._messenger.ask(messages, absent, enough, self._grace):
-            number = self._nodes.number(answer.metadata.src_node_id)
+        for answer in self.messenger.ask(messages, absent, enough, self.grace):
+            number = self.nodes.number(answer.metadata.src_node_id)
             try:
                 early[number] = read_report(answer.content, self._codec, len(weights))
             except AuditError as error:
@@ -135,7 +125,7 @@ class FlowerEngine:
         """The sum of all, as one report. Without privacy its last number counts the usable updates."""
         privacy = self._agreement.privacy
         vector = weights.numpy()
-        total = secure_sum(self._messenger, self._nodes.of(clients), vector, order, span(order, privacy))
+        total = secure_sum(self.messenger, self.nodes.of(clients), vector, order, span(order, privacy))
         tally = Counter[str]()
         if privacy is None:
             kept, total = round(float(total[-1])), total[:-1]

@@ -1,15 +1,22 @@
-"""Messages to clients without tensors, so that a message that needs none does not import torch."""
+"""Messages to clients without tensors, and the scale of a secure sum; a message that needs no torch imports none."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
+from pfl_audit.training.federated.settings import PrivacySettings
+
 JOIN, CANARIES, ROUND, FINISH, SECURE = "query.join", "query.canaries", "train.round", "query.finish", "train"
 """Types of messages. Flower's SecAgg+ knows none but "train"."""
 RUN = "run"
+_PLAIN_SPAN = 8.0
+_SIGMAS = 8.0
+"""A share of the noise stays within as many standard deviations but for one in 10^15 coordinates."""
+_MOST_BITS = 26
 
 
 @dataclass(frozen=True)
@@ -57,3 +64,15 @@ def question(values: dict[str, Any]) -> RecordDict:
 def read_question(content: RecordDict) -> dict[str, Any]:
     """Its scalars."""
     return dict(content.config_records[RUN])
+
+
+def span(order: RoundConfig, privacy: PrivacySettings | None) -> float:
+    """Largest value of a coordinate that can be sent; the same for the server and every client."""
+    if privacy is None:
+        return _PLAIN_SPAN
+    return privacy.clip * (1.0 + _SIGMAS * order.sigma / math.sqrt(order.participants))
+
+
+def levels(participants: int) -> int:
+    """Steps between -span and span. Their sum over all participants must stay below 2³²."""
+    return 1 << min(_MOST_BITS, 32 - participants.bit_length())

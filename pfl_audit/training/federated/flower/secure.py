@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from pfl_audit.errors import AuditError
 from pfl_audit.training.federated.flower import masks
 from pfl_audit.training.federated.flower.messenger import Messenger
-from pfl_audit.training.federated.flower.round_config import RoundConfig
-from pfl_audit.training.federated.flower.scale import levels
+from pfl_audit.training.federated.flower.round_config import RoundConfig, levels
 
 masks.install()
 

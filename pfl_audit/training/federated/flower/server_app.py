@@ -45,7 +45,7 @@ from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.parts import split_queries
 from pfl_audit.training.records import held_record
 from pfl_audit.training.run import conclude, finished, is_complete, trained_on, training_folder
-from pfl_audit.training.start import choose, on_pages, open_trainable
+from pfl_audit.training.start import Training, choose, on_pages, open_trainable
 
 RUN_FILE = "federation.id"
 app = ServerApp()
@@ -122,8 +122,8 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
             sigma = plan.sigma if plan else 0.0
             return FlowerEngine(messenger, nodes, agreement, run, sigma, config.grace, progress, begin, part.phase)
 
-        valid = _held_out(config)
-        done = lead_phases(federation, model, pages, trainable, clients, plan, engine, valid, progress)
+        training = Training(model, trainable, (), _held_out(config), progress, pages)
+        done = lead_phases(federation, training, clients, plan, engine)
         record = {
             "mode": agreement.mode,
             "engine": "flower",
@@ -138,11 +138,7 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
             "lora": agreement.lora or None,
             "identity": identity,
         }
-        released = {}
-        if coins is not None:
-            record["canaries"] = coins.public()
-            released[canaries.RECORD] = coins.revealed()
-        record = conclude(model, adapters, out, record, half=config.half, beside=released)
+        record = conclude(model, adapters, out, record, half=config.half, coins=coins)
     _let_go(messenger, nodes, run, agreement, progress)
     (out / RUN_FILE).unlink(missing_ok=True)
     return record

@@ -16,7 +16,8 @@ from pfl_audit.training.federated.flower.agreement import Agreement, start_finge
 from pfl_audit.training.federated.flower.config import ServerConfig
 from pfl_audit.training.federated.flower.server_app import lead_federation
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
-from pfl_audit.training.run import TrainRun, run_training
+from pfl_audit.training.run import run_training
+from pfl_audit.training.start import TrainRun
 from tests.training.federated.flower.local_grid import LocalGrid, Watch
 
 Make = Callable[[int], Path]

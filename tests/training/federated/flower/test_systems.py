@@ -12,7 +12,7 @@ from flwr.app import Message
 
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.training.federated.settings import PrivacySettings
-from pfl_audit.training.shampoo import Shampoo
+from pfl_audit.training.optimizers import Shampoo
 from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
 
 GROUPS = replace(PRIVATE, sampling="fixed-size", providers_per_round=2, minimum_providers=3, public_providers=None)

@@ -1,16 +1,25 @@
-"""Restrictions of third-party libraries: no network, no files outside the run, no output to the terminal."""
+"""The process of a command: restrained libraries (no network, no files outside the run), and interrupts by signals."""
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
+import time
 import warnings
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
 from pfl_audit.cli.console import note
 from pfl_audit.registry import ExtensionWarning
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_GRACE = 5.0
+"""Seconds in which further signals are ignored, so that the shutdown is not interrupted."""
+_last = -_GRACE
 
 
 def restrain() -> None:
@@ -46,3 +55,35 @@ def cache_folder() -> Path:
     """The only folder outside a run that is written to: fonts of matplotlib, and secrets of canaries while they run."""
     # expanduser, unlike Path.home, does not fail without a home folder.
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "pfl-audit"  # noqa: PTH111
+
+
+def obey_signals() -> None:
+    """Make each signal raise KeyboardInterrupt; signals ignored by nohup stay ignored."""
+    sys.unraisablehook = _interrupt_again
+    for number in _SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def ignore_signals() -> None:
+    """Ignore all signals at the end of the process."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    global _last  # noqa: PLW0603 - a process has one
+    now = time.monotonic()
+    if now - _last >= _GRACE:
+        _last = now
+        raise KeyboardInterrupt
+
+
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Repeat an interrupt that was raised in a destructor, where Python drops it."""
+    global _last  # noqa: PLW0603 - a process has one
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        _last = -_GRACE
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(lost)

@@ -1,17 +1,20 @@
-"""Page of the documentation with every field of results.json, made from the schema."""
+"""``schema``: what results.json looks like, as a JSON Schema and as a page of the documentation."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Final
+from pathlib import Path
+from typing import Annotated, Final
 
-from pfl_audit.core.results import VERSION, Results
+import typer
+
+from pfl_audit.cli.console import print_json
 
 Schema = Mapping[str, object]
-_HEAD: Final = f"""# results.json
+_HEAD: Final = """# results.json
 
-Schema version {VERSION}. `pfl-audit schema` prints it as a JSON Schema, `pfl-audit schema --check FILE` checks a
+Schema version {version}. `pfl-audit schema` prints it as a JSON Schema, `pfl-audit schema --check FILE` checks a
 file against it and its limits, and `pfl-audit schema --markdown` made this page.
 
 - Versions 2.x only add fields that have a default; no field is removed, and none changes its meaning. A file of an
@@ -21,26 +24,37 @@ file against it and its limits, and `pfl-audit schema --markdown` made this page
 """
 
 
+def schema(
+    check: Annotated[Path | None, typer.Option("--check", help="Check a results.json, or the folder of a run.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print every field as a table for documents.")] = False,
+) -> None:
+    """Print the JSON Schema of results.json, or check a file against it and its limits.
+
+    Example: pfl-audit schema > results.schema.json
+    """
+    from pfl_audit.core.results import VERSION, Results, read_results, results_path
+
+    if check is not None:
+        results = read_results(check)
+        count = len(results.checks)
+        typer.echo(f"{results_path(check)} is valid, and read as version {VERSION}: {count} checks")
+    elif markdown:
+        typer.echo(schema_page(), nl=False)
+    else:
+        print_json(Results.model_json_schema())
+
+
 def schema_page() -> str:
     """Markdown: one section an object, one row a field."""
+    from pfl_audit.core.results import VERSION, Results
+
     schema = Results.model_json_schema()
     objects: dict[str, object] = {"Results": schema, **schema["$defs"]}
-    parts = [_HEAD]
+    parts = [_HEAD.format(version=VERSION)]
     for name, one in objects.items():
         if isinstance(one, Mapping) and "properties" in one:
             parts.append(_section(name, one))
     return "\n".join(parts)
-
-
-def undescribed() -> list[str]:
-    """Fields without a description, as OBJECT.FIELD."""
-    schema = Results.model_json_schema()
-    return [
-        f"{name}.{field}"
-        for name, one in {"Results": schema, **schema["$defs"]}.items()
-        for field, about in one.get("properties", {}).items()
-        if not about.get("description")
-    ]
 
 
 def _section(name: str, one: Schema) -> str:

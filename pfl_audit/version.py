@@ -1,17 +1,17 @@
-"""Provenance of a result: package versions and command line."""
+"""Versions of pfl-audit and of the packages that results depend on."""
 
 from __future__ import annotations
 
 import platform
-import shlex
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
+__version__ = "0.1.0"
 _PACKAGES = ("torch", "transformers", "scikit-learn", "numpy", "pandas", "rapidfuzz", "pillow", "sentencepiece")
 
 
 def package_versions() -> dict[str, str]:
     """Versions of the packages that the results depend on."""
+    from importlib.metadata import PackageNotFoundError, version  # slow, and every process imports this module
+
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -19,8 +19,3 @@ def package_versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "missing"
     return found
-
-
-def command_line(arguments: Sequence[str]) -> str:
-    """The command line, quoted for a shell."""
-    return shlex.join(["pfl-audit", *arguments])
