@@ -50,7 +50,7 @@ ATTACKS: Final = (
     Mutation(
         "LiRA compares with the mean of the reference models.",
         "attacks",
-        "attacks/membership/references.py",
+        "attacks/membership/features.py",
         "(loglik - references.mean(axis=1))",
         "(loglik - references.max(axis=1))",
         ("tests/attacks/test_membership_references.py",),
@@ -58,9 +58,9 @@ ATTACKS: Final = (
     Mutation(
         "A document of the training set moves the weights less.",
         "attacks",
-        "attacks/docmia/scores.py",
-        "scores = -_values(row, table)",
-        "scores = _values(row, table)",
+        "attacks/docmia/run.py",
+        "scores: Floats = -np.asarray(values",
+        "scores: Floats = np.asarray(values",
         ("tests/attacks/test_docmia.py",),
     ),
     Mutation(
@@ -178,7 +178,7 @@ ATTACKS: Final = (
     Mutation(
         "The improvement factor grows with the share of perfect reconstructions.",
         "attacks",
-        "attacks/reconstruction/similarity.py",
+        "attacks/reconstruction/measures.py",
         "    ratios[..., 0] = 1.0 / ratios[..., 0]\n",
         "",
         ("tests/attacks/reconstruction/test_similarity.py",),
@@ -202,7 +202,7 @@ ATTACKS: Final = (
     Mutation(
         "A search of the attack that was cut off is no hit.",
         "attacks",
-        "attacks/guesses/rank.py",
+        "attacks/guesses/field.py",
         "self.before < guesses and not self.cut",
         "self.before < guesses",
         ("tests/attacks/reconstruction/test_putting_back.py", "tests/attacks/reconstruction/test_guessing.py"),
@@ -274,7 +274,7 @@ ATTACKS: Final = (
     Mutation(
         "Memory of forms is a weak sign at most.",
         "attacks",
-        "attacks/reconstruction/memory.py",
+        "attacks/reconstruction/finding.py",
         "return at_most_weak(level_of(",
         "return (level_of(",
         ("tests/attacks/reconstruction/test_memory.py", "tests/attacks/reconstruction/test_attack.py"),

@@ -34,7 +34,7 @@ DECIDING: Final = (
     Mutation(
         "A waiver accepts nothing after its last day.",
         "verdicts",
-        "pfl_audit/core/exemptions.py",
+        "pfl_audit/core/audit_verdict.py",
         "[one for one in policy.waivers if one.expires >= policy.today]",
         "list(policy.waivers)",
         ("tests/core/test_gates.py",),
@@ -42,7 +42,7 @@ DECIDING: Final = (
     Mutation(
         "A gate accepts what is no worse than in the baseline, and not what is no better.",
         "verdicts",
-        "pfl_audit/core/exemptions.py",
+        "pfl_audit/core/audit_verdict.py",
         'result.compared < before if result.end == "lower" else result.compared > before',
         'result.compared > before if result.end == "lower" else result.compared < before',
         ("tests/core/test_gates.py",),
@@ -146,7 +146,7 @@ DECIDING: Final = (
     Mutation(
         "A sign-flip test counts sums that are as large as the observed one.",
         "statistics",
-        "pfl_audit/metrics/sign_flip.py",
+        "pfl_audit/metrics/permutation.py",
         "chances[positive:].sum()",
         "chances[positive + 1 :].sum()",
         ("tests/metrics/test_sign_flip.py",),
@@ -186,7 +186,7 @@ DECIDING: Final = (
     Mutation(
         "A number over a gate makes the exit code 1.",
         "exit codes",
-        "pfl_audit/core/verdict.py",
+        "pfl_audit/core/audit_verdict.py",
         'if gate.over or "failed" in statuses:',
         "if gate.over:",
         ("tests/core/test_gates.py",),
@@ -194,7 +194,7 @@ DECIDING: Final = (
     Mutation(
         "A gate that could not be audited makes the exit code 3.",
         "exit codes",
-        "pfl_audit/core/verdict.py",
+        "pfl_audit/core/audit_verdict.py",
         'if gate.lacking or "not audited" in statuses else',
         "if gate.lacking else",
         ("tests/core/test_gates.py",),
@@ -202,7 +202,7 @@ DECIDING: Final = (
     Mutation(
         "A check that failed is not audited, and never counts as a pass.",
         "exit codes",
-        "pfl_audit/core/verdict.py",
+        "pfl_audit/core/audit_verdict.py",
         'return check.status == "ran" and (check.finding is None',
         'return check.status != "skipped" and (check.finding is None',
         ("tests/core/test_verdict.py",),
@@ -210,7 +210,7 @@ DECIDING: Final = (
     Mutation(
         "An internal error ends with 2, and never with 1, which is a finding.",
         "exit codes",
-        "pfl_audit/cli/main.py",
+        "pfl_audit/cli/invocation.py",
         "return fail(problem, remedy, EXIT_ERROR)",
         "return fail(problem, remedy, 1)",
         ("tests/cli/test_failures.py",),
@@ -218,7 +218,7 @@ DECIDING: Final = (
     Mutation(
         "The exit code of several audits is that of the worst.",
         "exit codes",
-        "pfl_audit/cli/targets.py",
+        "pfl_audit/cli/run.py",
         "max(codes, key=_WORST.index, default=0)",
         "min(codes, key=_WORST.index, default=0)",
         ("tests/cli/test_targets.py",),

@@ -159,7 +159,7 @@ PRIVACY: Final = (
         "A private sum is divided by a public constant, and not by the number of updates.",
         "clipping and noise",
         "pfl_audit/training/federated/server.py",
-        "total /= self._plan.denominator",
+        "total /= self.plan.denominator",
         "total /= max(1, state.kept)",
         ("tests/training/federated/test_run.py",),
     ),

@@ -21,7 +21,7 @@ from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.analytic.noise import noise_of
 from pfl_audit.attacks.inversion.bag import bag_of, counts_of
 from pfl_audit.attacks.inversion.captured import read_gradient
-from pfl_audit.attacks.inversion.clients import batch_of, share
+from pfl_audit.attacks.inversion.clients import batch_of
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import ANY_ORDER
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
@@ -32,7 +32,8 @@ from pfl_audit.models.open import open_gradient_model
 from pfl_audit.models.vt5.gradients import Vt5Gradients
 from pfl_audit.progress import Silent
 from tests.attacks.inversion import updates
-from tests.attacks.inversion.room import Room, other_weights
+from tests.attacks.inversion.other_evidence import OTHERS, another_page
+from tests.attacks.inversion.room import Room
 from tests.bench.utr import bag_of_words
 from tests.oracles.input_span import inputs_of
 from tests.oracles.joint_sparsity import fewest, left_of, nearest_other
@@ -327,12 +328,7 @@ def test_dropout_leaves_none(room: Room) -> None:
 @pytest.mark.parametrize("kind", ["another page", "another form", "another model", "noise"])
 def test_what_is_not_of_the_page_is_no_leak(room: Room, kind: str, page: int) -> None:
     of = room.case(page)
-    other = room.clients.page("batch", 2 * page + (kind == "another form"))
-    if kind == "another model":
-        with other_weights(room.model, page):
-            given = share(room.model, [other])
-    else:
-        given = share(room.model, [other])
+    given = (another_page if kind == "noise" else OTHERS[kind])(room, page)
     control = later(room, replace(of, seen=replace(of.seen, gradient=given)))
     if kind == "noise":
         quiet = {name: torch.randn(part.shape) for name, part in control.seen.gradient.items()}
