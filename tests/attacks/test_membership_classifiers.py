@@ -79,6 +79,7 @@ def test_memory_and_vote_by_hand() -> None:
     b = np.array([True, False, True, False])
     c = np.array([True, False, False, True])
     assert classifiers.majority_vote(a, b, c).tolist() == [True, False, False, False]
+    assert classifiers.majority_vote(a, a, c).tolist() == [True, True, False, False]
     assert classifiers.predict_memorized(np.array([0.0, 0.01, 1.0])).tolist() == [False, True, True]
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from pfl_audit.attacks.membership.features import LARGEST_LOSS, aggregate, memory_features, query_features
+from pfl_audit.attacks.membership.rows import G4, ROWS
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.protocol import Response
 
@@ -120,3 +121,13 @@ def test_an_empty_answer_to_no_question_is_no_memory(queries: list[Query]) -> No
     }  # fmt: skip
     memory = memory_features([], {}, pairs, said)
     assert list(memory["unit"]) == ["B"]
+
+
+def test_the_rows_of_table_4_decide_by_the_papers_groups() -> None:
+    """Section 5.2.2: G1 for AZK, G1 to G3 for APK, G4 beside either."""
+    found = {row.id: row.features for row in ROWS}
+    answers, model, changes, memory = ("acc", "nls"), ("loss", "conf"), ("delta_loss", "delta_conf"), G4
+    assert found["azk"] == found["azk-vote"] == answers
+    assert found["azk-g4"] == answers + memory
+    assert found["apk"] == found["apk-vote"] == answers + model + changes
+    assert found["apk-g4"] == answers + model + changes + memory

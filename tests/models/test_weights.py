@@ -67,10 +67,13 @@ def test_damaged_safetensors(tmp_path: Path, content: bytes) -> None:
 
 
 def test_an_index_cannot_lead_outside(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../other.safetensors"}}')
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../other.safetensors"}}')
+    save_file({"a": torch.ones(1)}, tmp_path / "other.safetensors")
     with pytest.raises(AuditError, match="not in the folder"):
-        checkpoint_files(tmp_path)
+        checkpoint_files(folder)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "[" * 100_000])

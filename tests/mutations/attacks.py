@@ -45,7 +45,7 @@ ATTACKS: Final = (
         "attacks/membership/rows.py",
         'AttackRow("apk", "APK", "forest", G1 + G2 + G3, "PK+S")',
         'AttackRow("apk", "APK", "forest", G1 + G2, "PK+S")',
-        ("tests/attacks/test_membership_as_published.py",),
+        ("tests/attacks/test_membership_features.py",),
     ),
     Mutation(
         "LiRA compares with the mean of the reference models.",
@@ -101,7 +101,7 @@ ATTACKS: Final = (
         "attacks/canaries/run.py",
         "evidence += _losses(context.pretrained, queries)",
         "evidence -= _losses(context.pretrained, queries)",
-        ("tests/attacks/questions/test_canary_losses.py", "tests/training/federated/test_document_canaries.py"),
+        ("tests/attacks/questions/test_canary_losses.py",),
     ),
     Mutation(
         "Half of the guesses of coins are of canaries that are left out.",
@@ -109,7 +109,7 @@ ATTACKS: Final = (
         "pfl_audit/privacy/document_canaries.py",
         "low = manifest.guesses // 2",
         "low = 0",
-        ("tests/privacy/test_document_canaries.py", "tests/training/federated/test_document_canaries.py"),
+        ("tests/privacy/test_document_canaries.py",),
     ),
     Mutation(
         "The cosine distance of gradients is smallest where they point the same way.",

@@ -301,7 +301,7 @@ DECIDING: Final = (
         "pfl_audit/training/federated/server.py",
         '_RECORDED = ("round", "done", "absent", "kept", "losses",',
         '_RECORDED = ("round", "done", "absent", "losses",',
-        ("tests/training/federated/test_kept.py",),
+        ("tests/training/federated/test_states.py",),
     ),
     Mutation(
         "The unfinished round of another client is not continued.",
@@ -309,7 +309,7 @@ DECIDING: Final = (
         "pfl_audit/training/federated/partial.py",
         'if (record["round"], record["client"]) != (round_number, client):',
         'if record["round"] != round_number:',
-        ("tests/training/federated/test_run.py",),
+        ("tests/training/federated/test_states.py",),
     ),
     Mutation(
         "Stores of another audit are not merged.",

@@ -197,7 +197,7 @@ DOCUMENTS: Final = (
         "pfl_audit/core/failures.py",
         "ended with {type(error).__name__}; see",
         "ended with {error}; see",
-        ("tests/plugin/test_plugin.py",),
+        ("tests/core/test_attack_failures.py",),
     ),
     Mutation(
         "A pickle gets no global but those of plain arrays.",
@@ -245,7 +245,7 @@ DOCUMENTS: Final = (
         "pfl_audit/models/weights.py",
         "if not name or Path(name).name != name or not is_there(folder / name):",
         "if not name or not is_there(folder / name):",
-        ("tests/models/test_weights.py", "tests/hostile/test_corpus.py"),
+        ("tests/models/test_weights.py",),
     ),
     Mutation(
         "A checkpoint with one weight that is not finite is refused.",

@@ -105,7 +105,7 @@ PRIVACY: Final = (
         "pfl_audit/privacy/document_canaries.py",
         "return CanaryBounds(guesses, epsilon_lower_bound(guesses, claim.delta, error / 2), family)",
         "return CanaryBounds(guesses, epsilon_lower_bound(guesses, claim.delta, error), family)",
-        ("tests/privacy/test_document_canaries.py", "tests/training/federated/test_document_canaries.py"),
+        ("tests/privacy/test_document_canaries.py",),
     ),
     Mutation(
         "The shares of the clients add up to the whole noise.",

@@ -11,7 +11,7 @@ from pfl_audit.errors import AuditError
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.document_canaries import bound_epsilon, contradicted, guess_coins, smallest_epsilon
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
-from pfl_audit.privacy.lower_bounds import Guesses
+from pfl_audit.privacy.lower_bounds import ERROR, Guesses, epsilon_lower_bound
 from tests.privacy.test_guarantee import HONEST
 
 CLAIM = PrivacyGuarantee.model_validate(HONEST)
@@ -23,6 +23,21 @@ def test_the_ends_of_the_scores_are_guessed() -> None:
     assert guess_coins(scores, manifest).correct == 21
     assert guess_coins(-scores, manifest).correct == 0
     assert guess_coins(np.zeros(101), Manifest.draw(101, 101)).made == 101
+
+
+def test_half_of_the_guesses_are_of_canaries_that_are_left_out() -> None:
+    """Five of 100 canaries are included: ten guesses of a coin of 1 find them, ten of a coin of 0 are right."""
+    coins = np.zeros(100, dtype=bool)
+    coins[:5] = True
+    manifest = Manifest("", 20, "00" * 32, 100, np.packbits(coins).tobytes().hex())
+    assert guess_coins(coins.astype(float), manifest) == Guesses(100, 20, 5 + 10)
+
+
+def test_both_lower_bounds_hold_together() -> None:
+    guesses = Guesses(400, 300, 200)
+    found = bound_epsilon(guesses, CLAIM)
+    assert found.epsilon == epsilon_lower_bound(guesses, CLAIM.delta, ERROR / 2)
+    assert 0 < found.epsilon < epsilon_lower_bound(guesses, CLAIM.delta, ERROR)
 
 
 def test_noise_has_a_bound_above_zero_as_rarely_as_is_said() -> None:

@@ -5,6 +5,8 @@ import math
 import secrets
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from pfl_audit.attacks.reconstruction import tuning
 from pfl_audit.attacks.reconstruction.specs import ReconstructionSettings
 from pfl_audit.cli.main import run
 from pfl_audit.documents.synthetic.forms import FormRecipe, make_forms
+from pfl_audit.models.calls import InTurn
 from pfl_audit.progress import Silent
 
 from ...oracles import cdmi as oracle
@@ -54,6 +57,18 @@ def test_the_model_that_knows_gets_the_weight() -> None:
 
     assert best(seen(200, logits=True, losses=False)) <= 0.2
     assert best(seen(200, logits=False, losses=True)) >= 0.8
+
+
+def test_the_likeliest_settings_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shadow models alone are put in place of trained ones."""
+    some = seen(40, logits=False, losses=True)
+    pair = (None, SimpleNamespace(task="el"))
+    monkeypatch.setattr(tuning, "_shadow", lambda *given: (pair, InTurn(pair), some))
+    monkeypatch.setattr(tuning, "_look", lambda *given: some)
+    best, table = tuning.tune(cast("Any", SimpleNamespace(progress=Silent())), SETTINGS)
+    assert tuning.likelihood(some, best) > tuning.likelihood(some, SETTINGS)
+    assert best.weight >= 0.8
+    assert [row[0] for row in table.rows][-1] == "log-likelihood of a token"
 
 
 @pytest.mark.slow

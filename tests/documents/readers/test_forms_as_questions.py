@@ -78,6 +78,13 @@ def test_links_become_questions(tmp_path: Path) -> None:
     assert [(one.record, one.reason) for one in corpus.problems] == [("c.json", "no question about it has an answer")]
 
 
+def test_parts_of_an_answer_stand_in_the_order_of_the_page(tmp_path: Path) -> None:
+    """Whatever the order of the links."""
+    form(tmp_path, "a", [FORM[0], entity(1, "question", "Full Name:", [1, 3], [1, 2]), *FORM[2:]])
+    (query,) = funsd.READER.read(tmp_path, "all").queries
+    assert query.answers == ("Ada Byron",)
+
+
 def test_a_table_names_files_with_points_and_providers_with_any_letter(tmp_path: Path) -> None:
     for name in ("a.v2", "b"):
         form(tmp_path, name, FORM)
