@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from transformers import EncoderDecoderCache
 
 from pfl_audit.errors import AuditError
-
-if TYPE_CHECKING:
-    from transformers import EncoderDecoderCache
 
 Advance = Callable[[Tensor, Tensor], Tensor]
 """Continue rows of the step before, int64 (rows,), by a token each, int64 (rows,); gives log-probabilities of the next
