@@ -19,13 +19,12 @@ from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.models.checkpoint import TOKENIZER_FILES, write_checkpoint
 from pfl_audit.models.page_store import PageStore
 from pfl_audit.models.protocol import Response
+from pfl_audit.models.samples import IGNORED
 from pfl_audit.models.weights import BESIDE_CONFIG, CONFIG
 from pfl_audit.progress import Progress
 
 _PAGES_AT_ONCE = 16
 _VALIDATION_BATCH = 32
-_IGNORED = -100
-"""Label that takes no part in a loss."""
 _COPIED = (CONFIG, *BESIDE_CONFIG, *TOKENIZER_FILES)
 
 
@@ -79,7 +78,7 @@ class QuestionTraining(ABC):
 
     def targets(self, example: Example) -> int:
         """Number of targets of an example, over which ``batch_loss`` is a mean: labels, but for ignored ones."""
-        return int((example.tensors["labels"] != _IGNORED).sum())
+        return int((example.tensors["labels"] != IGNORED).sum())
 
     def part_loss(self, examples: Sequence[Example], part: Sequence[int], pages: Tensor) -> Tensor:
         """The share of the loss of a batch that some of its examples have, float (): as of DivisibleSet.

@@ -16,11 +16,9 @@ from pfl_audit.models.field_keys import normal_key
 from pfl_audit.models.field_training import FieldTraining
 from pfl_audit.models.layoutlm.spans import find_answers
 from pfl_audit.models.question_training import Example
+from pfl_audit.models.samples import IGNORED
 from pfl_audit.models.tagger.model import TokenTagger
 from pfl_audit.models.training_protocol import AdapterLayout
-
-IGNORED = -100
-"""Label that the loss ignores."""
 
 
 class TrainableTagger(TokenTagger, FieldTraining):
