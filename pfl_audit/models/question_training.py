@@ -18,6 +18,7 @@ from pfl_audit.files import sha256_json
 from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.models.checkpoint import TOKENIZER_FILES, write_checkpoint
 from pfl_audit.models.page_store import PageStore
+from pfl_audit.models.pixels import Normalisation
 from pfl_audit.models.protocol import Response
 from pfl_audit.models.samples import IGNORED
 from pfl_audit.models.weights import BESIDE_CONFIG, CONFIG
@@ -157,6 +158,25 @@ class QuestionTraining(ABC):
         """Write the weights beside the configuration and tokenizer of the checkpoint that they were trained from."""
         dtype = torch.float16 if half else torch.float32
         write_checkpoint(folder, records, self.own_tensors(), source=self.start, copied=_COPIED, dtype=dtype)
+
+
+class WordTraining(QuestionTraining):
+    """A TrainableModel of words; what it sees pages with, if it sees them, is always trained.
+
+    Attributes:
+        _pixels: How a page becomes pixels, or None if the model sees no image.
+    """
+
+    _pixels: Any
+
+    def is_frozen(self, name: str) -> bool:
+        """The pooler, on which no output depends, and relative biases, which transformers gives no gradient."""
+        return ".pooler." in name or ".rel_pos_" in name
+
+    def page(self, document: Document) -> Tensor:
+        """Pixels as uint8; (0,) if the model sees no image."""
+        pixels: Normalisation | None = self._pixels
+        return torch.empty(0) if pixels is None else pixels.plain(document.image.open() if document.image else None)
 
 
 class QuestionExamples:
