@@ -11,7 +11,7 @@ import typer
 from pydantic import ConfigDict, Field
 
 from pfl_audit.cli import options
-from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.console import make_progress, print_json, print_rows
 from pfl_audit.cli.options import refuse_unused
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.core.settings import Settings, read_settings
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pfl_audit.privacy.sampling import Sampling
 
 _NO_GUARANTEE = "the figure of the papers, not a guarantee if clients are sampled"
+_ACCURACY = "{:.1f} % balanced, of any membership attack, at most"
 
 
 class AccountSettings(Settings):
@@ -164,26 +165,32 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
 
 
 def _show(answer: Mapping[str, Any], sampling: Sampling, valid: PrivacySpent, published: PrivacySpent) -> None:
-    sampled = sampling.client_rate < 1 or answer["adjacency"] == "replace"
+    in_groups = answer["adjacency"] == "replace"
+    sampled = sampling.client_rate < 1 or in_groups
     label = f", {_NO_GUARANTEE}" if answer["accounting"] == "published" and sampled else ""
-    typer.echo(f"{'sigma':10}{answer['sigma']:.15g}")
-    typer.echo(
-        f"{'epsilon':10}{answer['epsilon']:.4g} at delta {answer['delta']:g} by {_NAMES[answer['accountant']]}{label}"
-    )
-    typer.echo(f"{'PRV':10}{_or(answer['prv'], answer['prv_failure'])}")
-    typer.echo(f"{'Rényi':10}{_or(answer['renyi'], 'it covers Poisson sampling only')}")
-    typer.echo(f"{'accuracy':10}{100 * answer['largest_accuracy']:.1f} % balanced, of any membership attack, at most")
+    rows = [
+        ("sigma", f"{answer['sigma']:.15g}"),
+        (
+            "epsilon",
+            f"{answer['epsilon']:.4g} at delta {answer['delta']:g} by {_NAMES[answer['accountant']]}{label}",
+        ),
+        ("PRV", _or(answer["prv"], answer["prv_failure"])),
+        ("Rényi", _or(answer["renyi"], "it covers Poisson sampling only")),
+        ("accuracy", _ACCURACY.format(100 * answer["largest_accuracy"])),
+    ]
     if "reconstruction" in answer:
         allowed = answer["reconstruction"]
-        typer.echo(
-            f"{'values':10}{100 * allowed['largest']:.3g} % at most to reconstruct one that is guessed with "
+        values = (
+            f"{100 * allowed['largest']:.3g} % at most to reconstruct one that is guessed with "
             f"{100 * allowed['prior']:.3g} % without its provider (by epsilon alone: "
             f"{100 * allowed['by_epsilon_alone']:.3g} %)"
         )
-    change = "replace one" if answer["adjacency"] == "replace" else "add or remove one"
-    typer.echo(f"{'protects':10}a provider with all its documents ({change}), over {sampling.rounds} rounds")
+        rows.append(("values", values))
+    change = "replace one" if in_groups else "add or remove one"
+    protects = f"a provider with all its documents ({change}), over {sampling.rounds} rounds"
+    print_rows([*rows, ("protects", protects)])
     if sampled:
-        _explain(sampling, valid, published, in_groups=answer["adjacency"] == "replace")
+        _explain(sampling, valid, published, in_groups=in_groups)
     for warning in answer["warnings"]:
         typer.echo(f"warning: {warning}")
 
@@ -268,18 +275,16 @@ def _show_review(review: GuaranteeReview, *, as_json: bool) -> None:
     if as_json:
         print_json(review.model_dump(mode="json"))
         return
-    if review.claim is not None:
-        stated = review.claim
-        typer.echo(
-            f"{'stated':10}epsilon {stated.epsilon:.4g} at delta {stated.delta:g} by {visible(stated.accountant)}, "
-            f"{stated.accounting} accounting, unit {visible(stated.unit)}, {visible(stated.adjacency)}"
-        )
-    typer.echo(f"{'review':10}{visible(review.text, 1000)}")
+    rows = [("review", visible(review.text, 1000))]
+    if (stated := review.claim) is not None:
+        said = f"epsilon {stated.epsilon:.4g} at delta {stated.delta:g} by {visible(stated.accountant)}, "
+        said += f"{stated.accounting} accounting, unit {visible(stated.unit)}, {visible(stated.adjacency)}"
+        rows.insert(0, ("stated", said))
     if review.epsilon is not None:
-        typer.echo(f"{'PRV':10}{_or(review.prv, review.prv_failure)}")
-        typer.echo(f"{'Rényi':10}{_or(review.renyi, 'not computed')}")
+        rows += [("PRV", _or(review.prv, review.prv_failure)), ("Rényi", _or(review.renyi, "not computed"))]
     if review.largest_accuracy is not None:
-        typer.echo(f"{'accuracy':10}{100 * review.largest_accuracy:.1f} % balanced, of any membership attack, at most")
+        rows.append(("accuracy", _ACCURACY.format(100 * review.largest_accuracy)))
+    print_rows(rows)
     for warning in review.warnings:
         typer.echo(f"warning: {visible(warning, 1000)}")
 
@@ -302,16 +307,15 @@ def show_ledger(path: Path, *, as_json: bool) -> None:
         }
         print_json(asdict(spent) | {"runs": runs})
         return
-    for name, run in spent.runs.items():
-        typer.echo(
-            f"{'run':10}{visible(name[:12])} of {visible(run.began)}: {len(run.providers)} providers, "
-            f"{run.rounds} rounds, noise {run.noise_multiplier:g}, epsilon {run.epsilon:.4g} alone"
+    most = f"at delta {spent.delta:g}, of the provider that has spent most, by a Rényi filter of order {spent.order:g}"
+    rows = [
+        (
+            "run",
+            f"{visible(name[:12])} of {visible(run.began)}: {len(run.providers)} providers, "
+            f"{run.rounds} rounds, noise {run.noise_multiplier:g}, epsilon {run.epsilon:.4g} alone",
         )
-    typer.echo(f"{'providers':10}{spent.providers}")
-    typer.echo(
-        f"{'epsilon':10}{spent.epsilon:.4g} at delta {spent.delta:g}, of the provider that has spent most, by a Rényi "
-        f"filter of order {spent.order:g}"
-    )
-    typer.echo(f"{'together':10}{spent.together:.4g}, as if one provider were in all runs")
-    if spent.cap is not None:
-        typer.echo(f"{'cap':10}{spent.cap:g}")
+        for name, run in spent.runs.items()
+    ]
+    rows += [("providers", str(spent.providers)), ("epsilon", f"{spent.epsilon:.4g} {most}")]
+    rows.append(("together", f"{spent.together:.4g}, as if one provider were in all runs"))
+    print_rows([*rows, ("cap", f"{spent.cap:g}")] if spent.cap is not None else rows)

@@ -152,8 +152,6 @@ class AuditCommand:
         return keyword("model", Annotated[str | None, option], None)
 
 
-_GATING = ("fail_on", "require", "gate", "baseline", "validate", "dry_run")
-"""Options that decide the exit code, or show what is going to be run."""
 COMMANDS: Registry[AuditCommand] = Registry("pfl_audit.commands", "command", ("name", "function"))
 
 
@@ -220,6 +218,8 @@ def run_command(command: AuditCommand, context: typer.Context, given: Mapping[st
 
 def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str, Any]) -> Request:
     """What the user asked for: configuration file, then flags, then ``--set``."""
+    from pfl_audit.core.subject import SUBJECTS
+
     tables: dict[str, Any] = context.meta.get(META, {})
     inputs = {name: dict(values) for name, values in tables.get("subjects", {}).items()}
     settings = {name: dict(values) for name, values in tables.get("attacks", {}).items()}
@@ -229,7 +229,7 @@ def request_of(command: AuditCommand, context: typer.Context, given: Mapping[str
                 target.setdefault(group.owner, {}).update(found)
     for text in given["set_"] or ():
         owner, key, value = parse_set(text)
-        kind = inputs if owner in _subjects() else settings
+        kind = inputs if owner in SUBJECTS.installed() else settings
         kind.setdefault(owner, {})[key] = value
     return Request(
         model=given["model"],
@@ -301,43 +301,33 @@ def command_line() -> str:
     return shlex.join(["pfl-audit", *sys.argv[1:]])
 
 
-def _subjects() -> frozenset[str]:
-    from pfl_audit.core.subject import SUBJECTS
-
-    return frozenset(SUBJECTS.installed())
-
-
 def _shared(*, download: bool, gate: bool, owners: frozenset[str]) -> list[inspect.Parameter]:
     """Options that every audit has."""
-    made = [
-        keyword("set_", Set, None),
-        keyword("out", options.Out, None),
-        keyword("store", options.Store, None),
-        keyword("seed", options.Seed, 0),
-        keyword("device", options.Device, "cpu"),
-        keyword("precision", options.Precision, "fp32"),
-        keyword("fail_on", options.FailOnLevel, "leak"),
-        keyword("require", options.Require, None),
-        keyword("gate", options.Gate, None),
-        keyword("baseline", options.Baseline, None),
-        keyword("validate", options.Validate, False),
-        keyword("dry_run", options.DryRun, False),
-        keyword("reveal", options.Reveal, False),
-        keyword("release", options.Released, None),
-        keyword("as_json", options.AsJson, False),
-        keyword("quiet", options.Quiet, False),
-        keyword("config", options.Config, None),
-    ]
-    if download:
-        made.insert(5, keyword("download", options.Download, False))
-        made.append(keyword("target", options.Target, None))
-    if owners & {"questions", "forms"}:
-        made.insert(6, keyword("batch_tokens", options.BatchTokens, None))
-    if owners & {"questions", "forms", "gradients"}:
-        made.insert(5, keyword("workers", options.Workers, 1))
-        made.insert(6, keyword("cluster", options.Cluster, None))
-    if "questions" in owners:
-        made.insert(7, keyword("shard", options.Shard, None))
-    if gate:
-        made.insert(1, keyword("as_published", options.AsPublished, False))
-    return [parameter for parameter in made if gate or parameter.name not in _GATING]
+    asks, computes = bool(owners & {"questions", "forms"}), bool(owners & {"questions", "forms", "gradients"})
+    offered: tuple[tuple[bool, str, object, object], ...] = (
+        (True, "set_", Set, None),
+        (gate, "as_published", options.AsPublished, False),
+        (True, "out", options.Out, None),
+        (True, "store", options.Store, None),
+        (True, "seed", options.Seed, 0),
+        (True, "device", options.Device, "cpu"),
+        (computes, "workers", options.Workers, 1),
+        (computes, "cluster", options.Cluster, None),
+        ("questions" in owners, "shard", options.Shard, None),
+        (download, "download", options.Download, False),
+        (asks, "batch_tokens", options.BatchTokens, None),
+        (True, "precision", options.Precision, "fp32"),
+        (gate, "fail_on", options.FailOnLevel, "leak"),
+        (gate, "require", options.Require, None),
+        (gate, "gate", options.Gate, None),
+        (gate, "baseline", options.Baseline, None),
+        (gate, "validate", options.Validate, False),
+        (gate, "dry_run", options.DryRun, False),
+        (True, "reveal", options.Reveal, False),
+        (True, "release", options.Released, None),
+        (True, "as_json", options.AsJson, False),
+        (True, "quiet", options.Quiet, False),
+        (True, "config", options.Config, None),
+        (download, "target", options.Target, None),
+    )
+    return [keyword(name, kind, default) for wanted, name, kind, default in offered if wanted]

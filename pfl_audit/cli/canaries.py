@@ -10,7 +10,7 @@ import typer
 
 from pfl_audit.cli import options
 from pfl_audit.cli.account import read_review
-from pfl_audit.cli.console import make_progress, print_json
+from pfl_audit.cli.console import make_progress, print_json, print_rows
 from pfl_audit.cli.process import cache_folder
 from pfl_audit.errors import EXIT_FINDING, AuditError, UsageError
 
@@ -89,15 +89,14 @@ def _show(report: CanaryReport) -> None:
     claim, guesses = report.claim, report.guesses
     for sentence in report.contradictions:
         typer.echo(f"CONTRADICTION: {sentence}")
-    typer.echo(f"{'stated':14}epsilon at most {claim.epsilon:.4g} at delta {claim.delta:g}")
-    bound = f"epsilon at least {report.epsilon:.3g} (95 %)"
-    bound += f"; {report.epsilon_of_family:.3g} by the trade-off curve of the mechanism"
-    typer.echo(f"{'measured':14}{bound}")
-    typer.echo(
-        f"{'guesses':14}{guesses.correct} of {guesses.made} correct; "
-        f"{100 * report.accuracy:.1f} % of all {guesses.canaries}"
-    )
+    by_curve = f"{report.epsilon_of_family:.3g} by the trade-off curve of the mechanism"
+    of_all = f"{100 * report.accuracy:.1f} % of all {guesses.canaries}"
+    rows = [
+        ("stated", f"epsilon at most {claim.epsilon:.4g} at delta {claim.delta:g}"),
+        ("measured", f"epsilon at least {report.epsilon:.3g} (95 %); {by_curve}"),
+        ("guesses", f"{guesses.correct} of {guesses.made} correct; {of_all}"),
+    ]
     for field, found in report.to_dict()["estimates"].items():
         value, low, high = ("?" if found[part] is None else f"{found[part]:.4g}" for part in ("value", "low", "high"))
-        typer.echo(f"{_NAMES.get(field, field):14}{value} [{low}, {high}], stated {found['stated']:.4g}")
-    typer.echo(f"{'commitment':14}{report.manifest.commitment}")
+        rows.append((_NAMES.get(field, field), f"{value} [{low}, {high}], stated {found['stated']:.4g}"))
+    print_rows([*rows, ("commitment", report.manifest.commitment)], 14)

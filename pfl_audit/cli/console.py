@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,6 +35,12 @@ def print_json(value: Any) -> None:
     _errors_as_json = False
     text = json.dumps(value, indent=2, ensure_ascii=False)
     typer.echo(text.encode(errors="backslashreplace").decode())  # a path may contain bytes that are not valid text
+
+
+def print_rows(rows: Iterable[tuple[str, str]], width: int = 10) -> None:
+    """Print labels and texts in two columns, of which the first has this width."""
+    for label, text in rows:
+        typer.echo(f"{label:{width}}{text}")
 
 
 def note(text: str) -> None:

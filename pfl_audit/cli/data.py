@@ -15,32 +15,22 @@ from pfl_audit.cli import options
 from pfl_audit.cli.console import make_progress, note, print_json
 from pfl_audit.cli.corpora import masked as _masked
 from pfl_audit.cli.corpora import report_corpora, unlabelled_line
-from pfl_audit.cli.data_import import import_, make_documents_, questions_
+from pfl_audit.cli.data_import import import_, installed, make_documents_, questions_
 from pfl_audit.cli.help import App
 from pfl_audit.cli.options import refuse_unused
 from pfl_audit.documents.units import UnitName
 from pfl_audit.errors import EXIT_FINDING, NotAuditableError, UsageError
 from pfl_audit.filled_folder import require_new, whole_or_nothing
 from pfl_audit.inputs import require_input
-from pfl_audit.registry import entries
 
 if TYPE_CHECKING:
     from pfl_audit.documents.check import CorpusCheck, FormCheck
     from pfl_audit.documents.corpus import Corpus
-    from pfl_audit.documents.document import Document
-    from pfl_audit.fitness.page_look import PageLooks
-    from pfl_audit.fitness.verdict import Fitness
-    from pfl_audit.progress import Progress
-
-
-def _names(*groups: str) -> str:
-    """Installed entry points of groups, without loading them."""
-    return ", ".join(sorted({point.name for group in groups for point in entries(f"pfl_audit.{group}")}))
 
 
 app = App(rich_markup_mode=None, help="Check, convert, import and make corpora.")
 _MOST_REASONS = 10
-_Source = Annotated[Path, typer.Argument(help=f"Corpus in a known format: {_names('corpora')}.")]
+_Source = Annotated[Path, typer.Argument(help=f"Corpus in a known format: {installed('corpora')}.")]
 _Target = Annotated[Path, typer.Option("--out", help="Output folder.")]
 
 
@@ -48,7 +38,7 @@ _Target = Annotated[Path, typer.Option("--out", help="Output folder.")]
 def check(
     context: typer.Context,
     path: Annotated[
-        Path | None, typer.Argument(help=f"A corpus ({_names('corpora')}) or forms ({_names('forms')}).")
+        Path | None, typer.Argument(help=f"A corpus ({installed('corpora')}) or forms ({installed('forms')}).")
     ] = None,
     members: Annotated[
         Path | None, typer.Option(help="Corpus of documents that were trained on, with --non-members in place of PATH.")
@@ -75,6 +65,8 @@ def check(
 
     Example: pfl-audit data check data/red
     """
+    import numpy as np
+
     from pfl_audit.cli.fitness import show_fitness, show_power
     from pfl_audit.core.power import power_table
     from pfl_audit.core.redaction import Redactor, visible
@@ -86,8 +78,7 @@ def check(
     asked = _asked_paths(path, members, non_members, unit)
     progress = make_progress(quiet=quiet)
     found: CorpusCheck | FormCheck
-    corpus: Corpus | None = None
-    power = fitness = None
+    corpus = power = fitness = None
     redactor = Redactor(secrets.token_hex(), reveal=reveal)
     if len(asked) == 1 and (reader := reader_of(asked[0])) is not None:
         refuse_unused(context, dict.fromkeys(("blue", "seed", "unit"), "for forms"))
@@ -104,7 +95,9 @@ def check(
         if images:
             check_pages(training, progress, looks.unusable)
         if not empty:
-            fitness = _fitness(corpus, training, looks, seed, progress)
+            from pfl_audit.fitness.verdict import fitness_of
+
+            fitness = fitness_of(corpus, looks, np.random.default_rng(seed), progress, training)
     found = replace(found, problems=_masked(found.problems, reveal=reveal))
     if as_json:
         print_json(
@@ -301,14 +294,6 @@ def _opened(paths: Sequence[Path], unit: UnitName) -> Corpus:
     if len(corpora) == 2:
         return join_sides(corpora[0], corpora[1], UNITS[unit])
     return corpora[0] if unit == "provider" else regroup(corpora[0], UNITS[unit])
-
-
-def _fitness(corpus: Corpus, training: Sequence[Document], looks: PageLooks, seed: int, progress: Progress) -> Fitness:
-    import numpy as np
-
-    from pfl_audit.fitness.verdict import fitness_of
-
-    return fitness_of(corpus, looks, np.random.default_rng(seed), progress, training)
 
 
 def _corpus_rows(found: CorpusCheck) -> list[str]:

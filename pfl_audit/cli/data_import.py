@@ -28,20 +28,19 @@ OUT_MODEL = "out-model"
 _OF_DOCUMENTS = ("labels", "accept", "questions", "ocr", "language", "dpi", "region", "processes", "cache")
 
 
-def _sources() -> str:
-    """Installed importers and readers, without loading them."""
-    groups = ("importers", "corpora")
-    names = {point.name for group in groups for point in entries(f"pfl_audit.{group}")}
-    return ", ".join(sorted({DOCUMENTS, *names}))
+def installed(*groups: str, also: tuple[str, ...] = ()) -> str:
+    """Names of the entry points of groups, without loading them, and others among them."""
+    return ", ".join(sorted({*also, *(point.name for group in groups for point in entries(f"pfl_audit.{group}"))}))
+
+
+_SOURCES = installed("importers", "corpora", also=(DOCUMENTS,))
 
 
 def import_(
     context: typer.Context,
     first: Annotated[
         str,
-        typer.Argument(
-            metavar="PATH_OR_SOURCE", help=f"Folder or file; or its source ({_sources()}), before the path."
-        ),
+        typer.Argument(metavar="PATH_OR_SOURCE", help=f"Folder or file; or its source ({_SOURCES}), before the path."),
     ],
     second: Annotated[str | None, typer.Argument(metavar="[PATH]", help="Folder or file of the source.")] = None,
     *,
@@ -162,7 +161,7 @@ def _source_and_path(first: str, second: str | None) -> tuple[str, Path]:
         return DOCUMENTS, path
     raise AuditError(
         f"{path} is neither a data set in a known format nor a folder of documents",
-        f"Give a folder with {', '.join(SUFFIXES)} files, or one of: {_sources()}",
+        f"Give a folder with {', '.join(SUFFIXES)} files, or one of: {_SOURCES}",
     )
 
 

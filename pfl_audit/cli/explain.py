@@ -5,18 +5,16 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 import typer
 from pydantic.fields import FieldInfo
 
 from pfl_audit.cli import options
 from pfl_audit.cli.console import print_json
+from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.settings import InMemory, Settings, paper_values
 from pfl_audit.errors import UsageError
-
-if TYPE_CHECKING:
-    from pfl_audit.core.attack import CheckSpec
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 

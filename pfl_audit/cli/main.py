@@ -48,18 +48,22 @@ for command in COMMANDS.installed().values():
     register(app, command)
 app.command("run", context_settings=run_file.PASS_ON)(run_file.run)
 app.command("validate", context_settings=run_file.PASS_ON)(run_file.validate)
-app.command("init")(init.init)
-app.command("report")(report.report_command())
-app.command("compare")(report.compare)
-app.command("train")(train.train)
-app.command("trainings")(trainings.trainings)
-app.command("account")(account.account_command())
-app.command("canaries")(canaries.canaries)
-app.command("verify")(verify.verify)
-app.command("inspect")(inspect.inspect)
-app.command("list")(inspect.list_checks)
-app.command("explain")(explain.explain)
-app.command("schema")(schema.schema)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "init": init.init,
+    "report": report.report_command(),
+    "compare": report.compare,
+    "train": train.train,
+    "trainings": trainings.trainings,
+    "account": account.account_command(),
+    "canaries": canaries.canaries,
+    "verify": verify.verify,
+    "inspect": inspect.inspect,
+    "list": inspect.list_checks,
+    "explain": explain.explain,
+    "schema": schema.schema,
+}
+for name, function in _COMMANDS.items():
+    app.command(name)(function)
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 

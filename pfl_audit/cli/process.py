@@ -28,11 +28,14 @@ def restrain() -> None:
     ``python -W default`` or PYTHONWARNINGS=default enables both. onnxruntime is restrained where it is
     imported (``models/rapid_ocr.py``).
     """
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no network access unless --download is given
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("MPLCONFIGDIR", str(cache_folder() / "matplotlib"))
+    for name, value in {
+        "HF_HUB_OFFLINE": "1",  # no network access unless --download is given
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "MPLCONFIGDIR": str(cache_folder() / "matplotlib"),
+    }.items():
+        os.environ.setdefault(name, value)
     if not sys.warnoptions:
         warnings.showwarning = _show_extensions
         logging.getLogger().addHandler(logging.NullHandler())

@@ -13,7 +13,7 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from pfl_audit.core.settings import Flag, flag_of
+from pfl_audit.core.settings import flag_of
 
 _PLAIN: Final = (bool, int, float, str, Path)
 _GIVEN: Final = ("COMMANDLINE", "DEFAULT_MAP", "ENVIRONMENT")
@@ -30,7 +30,6 @@ class Options:
         names: Fields to offer, in order; all that are not hidden if None.
         panel: Title of the group in help, for fields that name none.
         defaults: Field to the text that help shows in place of its default.
-        required: Fields that must be given.
     """
 
     owner: str
@@ -38,7 +37,6 @@ class Options:
     names: tuple[str, ...] | None = None
     panel: str | None = None
     defaults: Mapping[str, str] = field(default_factory=dict)
-    required: tuple[str, ...] = ()
 
     def parameters(self) -> list[inspect.Parameter]:
         """One keyword-only parameter a field, annotated for typer."""
@@ -62,28 +60,32 @@ class Options:
 
     def _parameter(self, name: str) -> inspect.Parameter:
         info = self.model.model_fields[name]
-        flag = flag_of(info)
-        kind, low, high = option_type(info.annotation, info.metadata)
-        text = self.defaults.get(name, flag.default)
-        default = info.default
+        flag, default = flag_of(info), info.default
         if isinstance(default, tuple):
             default = list(default) or None
-        option = typer.Option(
-            *_names(name, flag, default),
-            help=info.description,
-            min=low,
-            max=high,
-            show_default=text if text is not None else default is not None and default is not False,
-            rich_help_panel=flag.panel or self.panel,
-        )
-        required = name in self.required
-        annotation = kind if required or default is not None else Union[kind, None]  # noqa: UP007 - made at run time
-        return inspect.Parameter(
-            f"{self.owner}__{name}",
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if required else default,
-            annotation=Annotated[annotation, option],
-        )
+        text = self.defaults.get(name, flag.default)
+        shown = text if text is not None else default is not None and default is not False
+        flags = _flags(flag.name or f"--{name.replace('_', '-')}", default)
+        return option_parameter(f"{self.owner}__{name}", info, flags, default, shown, flag.panel or self.panel)
+
+
+def option_parameter(
+    name: str, info: FieldInfo, flags: Sequence[str], default: object, shown: str | bool, panel: str | None
+) -> inspect.Parameter:
+    """The keyword-only parameter of a field, annotated for typer.
+
+    Args:
+        name: Name of the parameter.
+        info: The field.
+        flags: Names of the option.
+        default: Value of an option that is not given; one that may be None is optional.
+        shown: Text for the default in help, or whether help shows it.
+        panel: Title of the option's group in help.
+    """
+    kind, low, high = option_type(info.annotation, info.metadata)
+    option = typer.Option(*flags, help=info.description, min=low, max=high, show_default=shown, rich_help_panel=panel)
+    annotation = kind if default is not None else Union[kind, None]  # noqa: UP007 - made at run time
+    return keyword(name, Annotated[annotation, option], default)
 
 
 def option_type(annotation: object, metadata: Sequence[object]) -> tuple[type, float | None, float | None]:
@@ -104,35 +106,25 @@ def option_type(annotation: object, metadata: Sequence[object]) -> tuple[type, f
         return list[kind], low, high  # type: ignore[valid-type] # made at run time
     if get_origin(annotation) in (Union, types.UnionType):
         return option_type(next(part for part in get_args(annotation) if part is not type(None)), metadata)
-    low, high = (_bound(metadata, *names) for names in (("ge", "gt"), ("le", "lt")))
-    if annotation is int:
-        low = _inclusive(low, metadata, "gt", 1)
-        high = _inclusive(high, metadata, "lt", -1)
-    elif annotation is float and (_bound(metadata, "gt") is not None or _bound(metadata, "lt") is not None):
-        low, high = _bound(metadata, "ge"), _bound(metadata, "le")  # the settings check the open ends
+    low, high, above, below = (_bound(metadata, name) for name in ("ge", "le", "gt", "lt"))
+    if annotation is int:  # the settings check the open ends of floats
+        low = low if above is None else above + 1
+        high = high if below is None else below - 1
     if annotation in _PLAIN or get_origin(annotation) is Literal:
         return annotation, low, high  # type: ignore[return-value] # Literal is no type, and typer takes it
     raise TypeError(f"no option can be made of {annotation}; hide the field")
 
 
-def _names(name: str, flag: Flag, default: object) -> list[str]:
+def _flags(first: str, default: object) -> list[str]:
     """Flags of an option; a switch that is on by default has one to turn it off."""
-    first = flag.name or f"--{name.replace('_', '-')}"
-    if default is True:
-        return [f"{first}/--no-{first.removeprefix('--')}"]
-    return [first]
+    return [f"{first}/--no-{first.removeprefix('--')}" if default is True else first]
 
 
-def _bound(metadata: Sequence[object], *names: str) -> float | None:
+def _bound(metadata: Sequence[object], name: str) -> float | None:
     for part in metadata:
-        for name in names:
-            if (found := getattr(part, name, None)) is not None:
-                return float(found)
+        if (found := getattr(part, name, None)) is not None:
+            return float(found)
     return None
-
-
-def _inclusive(bound: float | None, metadata: Sequence[object], open_end: str, step: int) -> float | None:
-    return None if bound is None else bound + step * (_bound(metadata, open_end) is not None)
 
 
 def keyword(name: str, annotation: object, default: object) -> inspect.Parameter:

@@ -6,12 +6,11 @@ import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-import typer
 from pydantic import Field
 
-from pfl_audit.cli.settings_options import option_type
+from pfl_audit.cli.settings_options import option_parameter
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.forms.settings import FormTrainSettings
 from pfl_audit.training.pretraining import Pretraining
@@ -46,23 +45,11 @@ class OptionGroup:
         """One keyword parameter for each field, annotated for typer."""
         known, defaults = settings_fields(self.settings), {one.name: one.default for one in fields(self.settings)}
         for name in self.names:
-            info, default = known[name], None if name in self.defaults else defaults[name]
-            kind, low, high = option_type(info.annotation, info.metadata)
-            shown: str | bool = self.defaults.get(name) or not any(default is none for none in (None, False, MISSING))
-            option = typer.Option(
-                self.flags.get(name, flag_of(name)),
-                help=info.description,
-                show_default=shown,
-                rich_help_panel=self.panel,
-                min=low,
-                max=high,
-            )
-            yield inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if default is MISSING else default,
-                annotation=Annotated[Union[kind, None] if default is None else kind, option],  # noqa: UP007 - made here
-            )
+            given = None if name in self.defaults else defaults[name]
+            shown: str | bool = self.defaults.get(name) or not any(given is none for none in (None, False, MISSING))
+            default = inspect.Parameter.empty if given is MISSING else given
+            flag = self.flags.get(name, flag_of(name))
+            yield option_parameter(name, known[name], [flag], default, shown, self.panel)
 
     def given(self, values: Values) -> dict[str, Any]:
         """The values of these fields, without those that are None."""

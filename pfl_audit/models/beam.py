@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from transformers import EncoderDecoderCache
 
-from pfl_audit.errors import AuditError
-
-if TYPE_CHECKING:
-    from transformers import EncoderDecoderCache
+from pfl_audit.models.samples import require_finite_losses
 
 Advance = Callable[[Tensor, Tensor], Tensor]
 """Continue rows of the step before, int64 (rows,), by a token each, int64 (rows,); gives log-probabilities of the next
@@ -78,8 +75,7 @@ def beam_search(
     scores, rows = first, [[at] for at in range(len(first))]
     for step in range(1, longest + 1):
         logs = scores.detach().to("cpu", torch.float64, copy=True)
-        if bool(logs.isnan().any()):
-            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
+        require_finite_losses(not bool(logs.isnan().any()))
         logs[:, list(barred)] = -torch.inf
         parents: list[list[int]] = []
         for beam, own in zip(beams, rows, strict=True):

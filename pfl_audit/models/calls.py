@@ -179,7 +179,7 @@ class Reply(Generic[T]):
     def is_one(self) -> bool:
         """Whether it has the form of a reply, which may come from another machine."""
         counted = self.tokens is None or (type(self.tokens) is int and self.tokens > 0)
-        return counted and _are_texts(self.unanswerable, 3) and _are_texts(self.failed, 3)
+        return counted and _are_texts(self.unanswerable) and _are_texts(self.failed)
 
     def found(self) -> T | UnanswerableError:
         """What the call gave.
@@ -197,10 +197,10 @@ _ERRORS = {kind.__name__: kind for kind in (NotAuditableError, StorageError, Usa
 """Errors that are distinguished, by name."""
 
 
-def _are_texts(found: object, count: int) -> bool:
-    """Whether something is None, or a tuple of so many texts."""
+def _are_texts(found: object) -> bool:
+    """Whether something is None, or a tuple of three texts."""
     return found is None or (
-        isinstance(found, tuple) and len(found) == count and all(isinstance(one, str) for one in found)
+        isinstance(found, tuple) and len(found) == 3 and all(isinstance(one, str) for one in found)
     )
 
 

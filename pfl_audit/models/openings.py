@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pfl_audit.errors import AuditError
 from pfl_audit.models.family import Precision
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pfl_audit.models.form_protocol import FormModel
     from pfl_audit.models.gradient_protocol import GradientModel
     from pfl_audit.models.protocol import DocumentModel
+
+M = TypeVar("M", bound=OpenedModel)
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,7 @@ class AnswerOpening:
             precision=self.precision,
             batch_tokens=self.batch_tokens,
         )
-        require_same(self.name, model, self.fingerprint)
-        return model
+        return unchanged(self.name, model, self.fingerprint)
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,7 @@ class GradientOpening:
 
     def open(self) -> GradientModel:
         """As of Opening."""
-        model = open_gradient_model(self.name, self.device)
-        require_same(self.name, model, self.fingerprint)
-        return model
+        return unchanged(self.name, open_gradient_model(self.name, self.device), self.fingerprint)
 
 
 @dataclass(frozen=True)
@@ -99,11 +98,15 @@ class FormOpening:
             label_map=dict(self.label_map),
             batch_tokens=self.batch_tokens,
         )
-        require_same(self.name, model, self.fingerprint)
-        return model
+        return unchanged(self.name, model, self.fingerprint)
 
 
-def require_same(name: str, model: OpenedModel, fingerprint: str) -> None:
-    """Raise AuditError where a checkpoint gives another model than it gave before."""
+def unchanged(name: str, model: M, fingerprint: str) -> M:
+    """The model that a checkpoint gives.
+
+    Raises:
+        AuditError: It is another one than it gave before.
+    """
     if model.fingerprint != fingerprint:
         raise AuditError(f"{name} has changed since it was opened", "Repeat the command")
+    return model

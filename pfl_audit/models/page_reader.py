@@ -13,7 +13,7 @@ import numpy as np
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrubbing.ocr_lines import OcrLine
 from pfl_audit.files import sha256_json
-from pfl_audit.models.openings import require_same
+from pfl_audit.models.openings import unchanged
 from pfl_audit.models.protocol import Capability, Response
 from pfl_audit.models.rapid_ocr import open_rapidocr
 from pfl_audit.version import __version__
@@ -82,9 +82,7 @@ class PageReaderOpening:
 
     def open(self) -> PageReader:
         """As of Opening."""
-        reader = PageReader()
-        require_same("the OCR engine", reader, self.fingerprint)
-        return reader
+        return unchanged("the OCR engine", PageReader(), self.fingerprint)
 
 
 def picture_query(query: Query) -> Query:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -14,6 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from pfl_audit.documents.document import Document
+from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_there
 from pfl_audit.models.settings import whole
 from pfl_audit.models.weights import CONFIG, read_settings
@@ -72,6 +74,35 @@ def image_settings(folder: Path) -> tuple[str, Any]:
     if content.get("image_processor") is not None:
         return PROCESSOR, content["image_processor"]
     return (PREPROCESSOR, read_settings(folder / PREPROCESSOR)) if is_there(folder / PREPROCESSOR) else (CONFIG, {})
+
+
+@contextmanager
+def reading_image_settings(folder: Path, steps: Mapping[str, str], whose: str, remedy: str) -> Iterator[dict[str, Any]]:
+    """The settings of ``image_settings`` that are given, by name, while a family reads them.
+
+    Args:
+        folder: The checkpoint.
+        steps: Switch that must not be off to what it leaves out.
+        whose: The family, for messages.
+        remedy: Remedy of every error.
+
+    Raises:
+        AuditError: A setting that is none, or that the family's pages cannot have.
+    """
+    name, content = image_settings(folder)
+    try:
+        if not isinstance(content, Mapping):
+            raise TypeError("it is not a JSON object")
+        said = {key: value for key, value in content.items() if value is not None}
+        if not all(said.get(step, True) is True for step in steps):
+            *others, last = steps.values()
+            raise ValueError(f"it leaves out {', '.join(others)} or {last}")
+        if said.get("do_center_crop", False) is not False:
+            raise ValueError(f"it crops pages, which {whose} does not")
+        yield said
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise AuditError(f"{folder / name} cannot be used: {reason}", remedy) from error
 
 
 def normalisation(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,14 +18,14 @@ from pfl_audit.files import sha256_json
 from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.models.checkpoint import TOKENIZER_FILES, write_checkpoint
 from pfl_audit.models.page_store import PageStore
+from pfl_audit.models.pixels import Normalisation
 from pfl_audit.models.protocol import Response
+from pfl_audit.models.samples import IGNORED
 from pfl_audit.models.weights import BESIDE_CONFIG, CONFIG
 from pfl_audit.progress import Progress
 
 _PAGES_AT_ONCE = 16
 _VALIDATION_BATCH = 32
-_IGNORED = -100
-"""Label that takes no part in a loss."""
 _COPIED = (CONFIG, *BESIDE_CONFIG, *TOKENIZER_FILES)
 
 
@@ -79,7 +79,7 @@ class QuestionTraining(ABC):
 
     def targets(self, example: Example) -> int:
         """Number of targets of an example, over which ``batch_loss`` is a mean: labels, but for ignored ones."""
-        return int((example.tensors["labels"] != _IGNORED).sum())
+        return int((example.tensors["labels"] != IGNORED).sum())
 
     def part_loss(self, examples: Sequence[Example], part: Sequence[int], pages: Tensor) -> Tensor:
         """The share of the loss of a batch that some of its examples have, float (): as of DivisibleSet.
@@ -158,6 +158,25 @@ class QuestionTraining(ABC):
         """Write the weights beside the configuration and tokenizer of the checkpoint that they were trained from."""
         dtype = torch.float16 if half else torch.float32
         write_checkpoint(folder, records, self.own_tensors(), source=self.start, copied=_COPIED, dtype=dtype)
+
+
+class WordTraining(QuestionTraining):
+    """A TrainableModel of words; what it sees pages with, if it sees them, is always trained.
+
+    Attributes:
+        _pixels: How a page becomes pixels, or None if the model sees no image.
+    """
+
+    _pixels: Any
+
+    def is_frozen(self, name: str) -> bool:
+        """The pooler, on which no output depends, and relative biases, which transformers gives no gradient."""
+        return ".pooler." in name or ".rel_pos_" in name
+
+    def page(self, document: Document) -> Tensor:
+        """Pixels as uint8; (0,) if the model sees no image."""
+        pixels: Normalisation | None = self._pixels
+        return torch.empty(0) if pixels is None else pixels.plain(document.image.open() if document.image else None)
 
 
 class QuestionExamples:

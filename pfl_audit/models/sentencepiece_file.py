@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +24,39 @@ _LONGEST_REPLACEMENT = 64
 _PIECE, _NORMALIZER, _DENORMALIZER, _TABLE = 1, 3, 5, 2
 _TYPE, _CONTROL = 3, b"\x03"
 """Field of a piece that has its type, and the type of control symbols."""
+_FIXED = {1: 8, 5: 4}
+"""Wire type of a protobuf field to its bytes, where all its fields have as many."""
 
 
 class UnfitTokenizerError(ValueError):
     """A tokenizer file is invalid; the text gives the reason and holds nothing of the file."""
+
+
+class SentencePieces:
+    """Text to the pieces of a ``spiece.model`` and back.
+
+    Args:
+        content: Of the file.
+
+    Attributes:
+        model: SentencePiece's own processor.
+        size: Number of pieces.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        self.model: Any = SentencePieceProcessor()
+        self.model.LoadFromSerializedProto(content)
+        self.size = int(self.model.GetPieceSize())
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text."""
+        return list(self.model.EncodeAsIds(text))
+
+    def decode(self, ids: list[int]) -> str:
+        """Text of ids."""
+        return str(self.model.DecodeIds(ids))
 
 
 def read_sentencepiece(path: Path) -> bytes:
@@ -119,21 +149,15 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
     while place < len(message):
         key, place = _varint(message, place)
         number, kind = key >> 3, key & 7
-        if key >= 1 << 32:  # protobuf would drop the upper bits
-            raise UnfitTokenizerError("it is damaged")
+        begin = place
         if kind == 0:
-            begin = place
             _, place = _varint(message, place)
-        elif kind == 1:
-            begin, place = place, place + 8
-        elif kind == 5:
-            begin, place = place, place + 4
         elif kind == 2:
             size, begin = _varint(message, place)
             place = begin + size
         else:
-            raise UnfitTokenizerError("it is damaged")
-        if place > len(message):
+            place += _FIXED.get(kind, len(message))
+        if key >= 1 << 32 or place > len(message):  # protobuf would drop the upper bits of a key
             raise UnfitTokenizerError("it is damaged")
         yield number, message[begin:place]
 

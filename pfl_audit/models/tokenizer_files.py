@@ -1,13 +1,46 @@
-"""Trains SentencePiece tokenizers."""
+"""Files of a tokenizer: found, read without bare exceptions, and trained."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pfl_audit.errors import AuditError
 from pfl_audit.files import atomic_write
+from pfl_audit.inputs import is_there
+from pfl_audit.models.sentencepiece_file import UnfitTokenizerError
+
+
+def find_unigrams(folder: Path, remedy: str) -> Path:
+    """A folder's tokenizer: ``spiece.model`` before ``tokenizer.json``.
+
+    Raises:
+        AuditError: Neither is there.
+    """
+    for name in ("spiece.model", "tokenizer.json"):
+        if is_there(folder / name):
+            return folder / name
+    raise AuditError(f"{folder} has no tokenizer (spiece.model or tokenizer.json)", remedy)
+
+
+@contextmanager
+def reading_tokenizer(folder: Path, remedy: str, file: Path | None = None) -> Iterator[None]:
+    """A context in which a tokenizer is read.
+
+    Raises:
+        AuditError: Whatever is raised in it, with the file's name where that is given.
+    """
+    try:
+        yield
+    except AuditError:
+        raise
+    except Exception as error:  # the tokenizers library raises bare exceptions
+        text = str(error) if isinstance(error, UnfitTokenizerError) else "it is damaged"
+        where = f"{file.name}: " if file is not None else ""
+        raise AuditError(f"the tokenizer of {folder} cannot be used: {where}{text}", remedy) from error
 
 
 def train_unigrams(texts: Iterable[str], folder: Path, vocabulary: int, **options: Any) -> None:

@@ -5,7 +5,7 @@ Headers and settings are read without torch, which only ``read_state`` imports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,20 +78,25 @@ def read_state(folder: Path) -> dict[str, Tensor]:
         AuditError: Damaged, holds anything but tensors, or holds a value that is not finite (the
             tensor is named).
     """
-    import torch
-
     state: dict[str, Tensor] = {}
     for path in checkpoint_files(folder):
         entries = read_entries(path)
         if twice := sorted(set(state) & set(entries)):
             raise AuditError(f"{path} holds the tensor {twice[0][:160]} once more", "Copy all shards again")
         state |= read_tensors(path, entries, single=True)
-    for name, tensor in state.items():
+    require_finite(folder, state.items())
+    return state
+
+
+def require_finite(folder: Path, tensors: Iterable[tuple[str, Tensor]]) -> None:
+    """Raise AuditError where a value of a checkpoint is not finite; the tensor is named."""
+    import torch
+
+    for name, tensor in tensors:
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise AuditError(
                 f"{folder}: the tensor {name[:160]} holds NaN or infinite values", "Train or export the model again"
             )
-    return state
 
 
 def tensor_names(folder: Path) -> frozenset[str]:

@@ -21,11 +21,12 @@ from pfl_audit.documents.forms.readers import open_forms
 from pfl_audit.models.encoders.batch import collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder
 from pfl_audit.models.encoders.config import EncoderConfig
-from pfl_audit.models.encoders.labels import IGNORED, labels_at, labels_of
+from pfl_audit.models.encoders.labels import labels_at, labels_of
 from pfl_audit.models.encoders.model import EncoderModel
 from pfl_audit.models.encoders.network import FormEncoder
 from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.form_protocol import Attempt
+from pfl_audit.models.samples import IGNORED
 
 FIXTURES = Path(str(resources.files("pfl_audit.fixtures")))
 CANDIDATES, LAYERS, WIDTH, ROUNDS = 32, 12, 768, 5

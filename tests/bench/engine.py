@@ -31,8 +31,9 @@ from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.models.protocol import Response
+from pfl_audit.models.samples import IGNORED
 from pfl_audit.models.vt5.checkpoint import save_vt5
-from pfl_audit.models.vt5.inputs import IGNORED, collate, collate_labels
+from pfl_audit.models.vt5.inputs import collate, collate_labels
 from pfl_audit.models.vt5.model import Vt5Model
 from pfl_audit.models.vt5.tokenizer import EOS
 from pfl_audit.progress import Silent

@@ -16,8 +16,8 @@ from pfl_audit.documents.scrubbing.normalization import normalize_text
 from pfl_audit.errors import UsageError
 from pfl_audit.metrics.answers import accuracy, anls
 from pfl_audit.models.question_training import Example
+from pfl_audit.models.samples import IGNORED
 from pfl_audit.models.vt5.checkpoint import load_vt5
-from pfl_audit.models.vt5.inputs import IGNORED
 from pfl_audit.models.vt5.training import TrainableVt5, open_training
 from pfl_audit.progress import Silent
 from pfl_audit.training.batching import BatchOrder

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pfl_audit.models.auto.kinds import kind_of
 from pfl_audit.models.family import Settings
-from pfl_audit.models.protocol import QUESTIONS, Capability
-
-if TYPE_CHECKING:
-    from pfl_audit.models.protocol import DocumentModel
+from pfl_audit.models.protocol import QUESTIONS, Capability, DocumentModel
 
 
 class AutoFamily:

@@ -18,7 +18,7 @@ from pfl_audit.models.auto.folder import check_folder, fingerprint
 from pfl_audit.models.auto.kinds import Kind, kind_of
 from pfl_audit.models.auto.processor import LOCAL, open_config, open_processor
 from pfl_audit.models.tensor_file import read_tensors
-from pfl_audit.models.weights import read_entries
+from pfl_audit.models.weights import read_entries, require_finite
 
 LONGEST_ANSWER = 64
 """Tokens that are generated at most."""
@@ -90,7 +90,7 @@ def load_auto(folder: Path) -> LoadedAuto:
         network = merge_adapter(network, folder)
         files |= {f"adapter/{name}": digest for name, digest in fingerprint(folder).items()}
         notes.append("LoRA adapter, merged into its base; tokenizer of the base")
-    require_finite(folder, network)
+    require_finite(folder, network.named_parameters())
     return LoadedAuto(kind, network.eval().requires_grad_(False), processor, found["turn"], files, tuple(notes))
 
 
@@ -117,19 +117,6 @@ def open_network(folder: Path, kind: Kind, config: Any, attention: str) -> Any:
     if missing := sorted(map(str, info["missing_keys"])):
         raise AuditError(f"{folder}: the tensor {missing[0][:160]} is missing", "Copy all weights of the model")
     return network
-
-
-def require_finite(folder: Path, network: Any) -> None:
-    """Check the weights of a network.
-
-    Raises:
-        AuditError: A tensor, which is named, holds NaN or infinite values.
-    """
-    for name, parameter in network.named_parameters():
-        if not bool(torch.isfinite(parameter).all()):
-            raise AuditError(
-                f"{folder}: the tensor {name[:160]} holds NaN or infinite values", "Train or export the model again"
-            )
 
 
 def _generate_greedily(network: Any) -> None:

@@ -21,6 +21,7 @@ from pfl_audit.models.device import in_double
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.protocol import QUESTIONS, Capability, Guess, Response, Score, sorted_guesses
+from pfl_audit.models.samples import require_finite_losses
 
 ADAPTER_VERSION = 2
 """Incremented whenever the adapter's results change, so that stored answers are not reused."""
@@ -155,8 +156,7 @@ class AutoModel(OpenedCheckpoint):
         scores = []
         for row, target in zip(logits, targets, strict=True):
             loss = -row.double().log_softmax(dim=-1)[torch.arange(len(target)), torch.tensor(target)].mean()
-            if not bool(torch.isfinite(loss)):
-                raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
+            require_finite_losses(bool(torch.isfinite(loss)))
             scores.append(Score(float(loss), len(target)))
         return scores
 

@@ -11,9 +11,7 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.donut.config import DonutConfig
 from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.donut.tokenizer import ANSWER, END_ANSWER, END_QUESTION, EOS, QUESTION, TASK, DonutTokenizer
-
-IGNORED = -100
-"""Label that the loss ignores."""
+from pfl_audit.models.samples import IGNORED
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from pfl_audit.documents.document import Query
-from pfl_audit.errors import AuditError
 from pfl_audit.models.beam import beam_search
 from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
 from pfl_audit.models.donut.inputs import InputBuilder
@@ -17,6 +16,7 @@ from pfl_audit.models.donut.tokenizer import END_ANSWER, EOS, UNK
 from pfl_audit.models.donut.writer import DonutWriter
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.protocol import QUESTIONS, Capability, Guess, Response, Score, sorted_guesses
+from pfl_audit.models.samples import require_finite_losses
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 1
@@ -57,8 +57,7 @@ class DonutResponder(DonutWriter):
         ends = {self._tokenizer.id(END_ANSWER)}
         written = self.write([self.inputs.prompt(query.question) for query in queries], pages, ends)
         scores = self.scores([self.inputs.query(query) for query in queries], pages)
-        if not all(isfinite(sum(some.logarithms)) for some in written):
-            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
+        require_finite_losses(all(isfinite(sum(some.logarithms)) for some in written))
         return [
             Response(self.inputs.tokenizer.decode(some.answer), exp(sum(some.logarithms)), score.loss, score.tokens)
             for some, score in zip(written, scores, strict=True)

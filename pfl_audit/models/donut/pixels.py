@@ -12,12 +12,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from pfl_audit.errors import AuditError
 from pfl_audit.models.donut.config import LARGEST_SIDE, DonutConfig
-from pfl_audit.models.pixels import Normalisation, image_settings, normalisation
+from pfl_audit.models.pixels import Normalisation, normalisation, reading_image_settings
 from pfl_audit.models.settings import whole
 
-_ALWAYS = ("do_resize", "do_thumbnail", "do_pad", "do_rescale")
+_ALWAYS = {"do_resize": "resizing", "do_thumbnail": "the thumbnail", "do_pad": "padding", "do_rescale": "rescaling"}
 
 
 @dataclass(frozen=True)
@@ -60,26 +59,13 @@ def pixel_settings(folder: Path, config: DonutConfig) -> PixelSettings:
     Raises:
         AuditError: A setting that is none, or a page that the network cannot see.
     """
-    name, content = image_settings(folder)
-    try:
-        if not isinstance(content, Mapping):
-            raise TypeError("it is not a JSON object")
-        said = {key: value for key, value in content.items() if value is not None}
-        if not all(said.get(key, True) is True for key in _ALWAYS):
-            raise ValueError("it leaves out resizing, the thumbnail, padding or rescaling")
-        if said.get("do_center_crop", False) is not False:
-            raise ValueError("it crops pages, which Donut's does not")
+    with reading_image_settings(folder, _ALWAYS, "Donut's", "Compare it with the checkpoint's source") as said:
         if not isinstance(turn := said.get("do_align_long_axis", False), bool):
             raise ValueError("do_align_long_axis is neither true nor false")
         page = _page(said["size"]) if "size" in said else config.page
         settings = PixelSettings(page, turn, **normalisation(said))
         config.require_page(settings.page)
         return settings
-    except (TypeError, ValueError, KeyError, OverflowError) as error:
-        raise AuditError(
-            f"{folder / name} cannot be used: {' '.join(str(error).split())[:200]}",
-            "Compare it with the checkpoint's source",
-        ) from error
 
 
 def _page(value: Any) -> tuple[int, int]:

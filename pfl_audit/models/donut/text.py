@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfl_audit.models.donut.inputs import IGNORED, Example
+from pfl_audit.models.donut.inputs import Example
 from pfl_audit.models.donut.network import EMBEDDING, LM_HEAD
 from pfl_audit.models.donut.tokenizer import ANSWER, END_ANSWER, EOS, MARKS, UNK, DonutTokenizer
 from pfl_audit.models.layer_input import layer_input
-from pfl_audit.models.samples import Text
+from pfl_audit.models.samples import IGNORED, Text
 from pfl_audit.models.text_decoder import FirstLayer, Norm, TextParameters
 
 PARAMETERS = TextParameters(

@@ -6,22 +6,22 @@ before that is fixed, as in transformers. So no rule of the file is ever carried
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
-from pfl_audit.errors import AuditError
-from pfl_audit.inputs import is_there, read_json
+from pfl_audit.inputs import read_json
 from pfl_audit.models.sentencepiece_file import (
     LARGEST_TOKENIZER,
+    SentencePieces,
     UnfitTokenizerError,
     control_pieces,
     read_sentencepiece,
     require_pieces,
 )
+from pfl_audit.models.tokenizer_files import find_unigrams, reading_tokenizer
 
 BOS, PAD, EOS, UNK = "<s>", "<pad>", "</s>", "<unk>"
 TASK, QUESTION, END_QUESTION, ANSWER, END_ANSWER = (
@@ -69,8 +69,8 @@ class DonutTokenizer:
         Raises:
             AuditError: Neither is there, or it is damaged, of another kind, or without a mark.
         """
-        file = _file(folder)
-        with _reading(folder, file):
+        file = find_unigrams(folder, _REMEDY)
+        with reading_tokenizer(folder, _REMEDY, file):
             if file.suffix == ".model":
                 opened = _from_sentencepiece(read_sentencepiece(file))
             else:
@@ -84,15 +84,13 @@ class DonutTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of an answer, without special tokens and unknown ids."""
-        return self._pieces.decode([token for token in ids if self._is_text(token)]).strip()
+        texts = [token for token in ids if 0 <= token < self.size and token not in self._ids]
+        return self._pieces.decode(texts).strip()
 
     def _encode(self, text: str) -> tuple[int, ...]:
         unknown = self.specials[UNK]
         clean = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates cannot be read
         return tuple(unknown if token in self._ids else token for token in self._pieces.encode(clean))
-
-    def _is_text(self, token: int) -> bool:
-        return 0 <= token < self.size and token not in self._ids
 
 
 def special_tokens(folder: Path) -> dict[str, int]:
@@ -101,24 +99,11 @@ def special_tokens(folder: Path) -> dict[str, int]:
     Raises:
         AuditError: It has no tokenizer, or a damaged one.
     """
-    file = _file(folder)
-    with _reading(folder, file):
+    file = find_unigrams(folder, _REMEDY)
+    with reading_tokenizer(folder, _REMEDY, file):
         if file.suffix == ".model":
             return control_pieces(read_sentencepiece(file))
         return _added(read_json(file, limit=LARGEST_TOKENIZER))
-
-
-class _SentencePiece:
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def encode(self, text: str) -> list[int]:
-        ids: list[int] = self._model.EncodeAsIds(text)
-        return ids
-
-    def decode(self, ids: list[int]) -> str:
-        text: str = self._model.DecodeIds(ids)
-        return text
 
 
 class _Unigram:
@@ -149,30 +134,10 @@ class _Unigram:
 
     def encode(self, text: str) -> list[int]:
         normal = self._normalizer.Normalize(text) if self._normalizer else text
-        ids: list[int] = self._model.encode(normal, add_special_tokens=False).ids
-        return ids
+        return list(self._model.encode(normal, add_special_tokens=False).ids)
 
     def decode(self, ids: list[int]) -> str:
         return "".join(self._names[token] for token in ids if token < len(self._names)).replace(_BLANK, " ")
-
-
-def _file(folder: Path) -> Path:
-    file = next((path for name in ("spiece.model", "tokenizer.json") if is_there(path := folder / name)), None)
-    if file is None:
-        raise AuditError(f"{folder} has no tokenizer (spiece.model or tokenizer.json)", _REMEDY)
-    return file
-
-
-@contextmanager
-def _reading(folder: Path, file: Path) -> Iterator[None]:
-    """A context in which a tokenizer is read; what is raised in it becomes an AuditError."""
-    try:
-        yield
-    except AuditError:
-        raise
-    except Exception as error:  # the tokenizers library raises bare exceptions
-        text = str(error) if isinstance(error, UnfitTokenizerError) else "it is damaged"
-        raise AuditError(f"the tokenizer of {folder} cannot be used: {file.name}: {text}", _REMEDY) from error
 
 
 def _added(content: Any) -> dict[str, int]:
@@ -185,15 +150,12 @@ def _added(content: Any) -> dict[str, int]:
 
 
 def _from_sentencepiece(content: bytes) -> DonutTokenizer:
-    from sentencepiece import SentencePieceProcessor
-
-    model = SentencePieceProcessor()
-    model.LoadFromSerializedProto(content)
-    size = int(model.GetPieceSize())
+    pieces = SentencePieces(content)
+    model = pieces.model
     known = {name: model.PieceToId(name) for name in (BOS, PAD, EOS, UNK, *MARKS)}
     known = {name: token for name, token in known.items() if model.IdToPiece(token) == name}
-    control = {model.IdToPiece(token): token for token in range(size) if model.IsControl(token)}
-    return DonutTokenizer(_SentencePiece(model), control | known, size)
+    control = {model.IdToPiece(token): token for token in range(pieces.size) if model.IsControl(token)}
+    return DonutTokenizer(pieces, control | known, pieces.size)
 
 
 def _from_json(content: Any) -> DonutTokenizer:

@@ -10,11 +10,11 @@ from torch.nn import functional
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
-from pfl_audit.models.donut.inputs import IGNORED
 from pfl_audit.models.donut.model import DonutResponder
 from pfl_audit.models.donut.network import own_tensors, page_features
 from pfl_audit.models.donut.writer import DonutWriter
 from pfl_audit.models.question_training import Example, QuestionTraining
+from pfl_audit.models.samples import IGNORED
 from pfl_audit.models.training_protocol import AdapterLayout
 
 

@@ -8,21 +8,20 @@ from math import prod
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache
 
 from pfl_audit.documents.document import Document
-from pfl_audit.errors import AuditError
 from pfl_audit.models.beam import Advance, Rows
 from pfl_audit.models.device import in_double
 from pfl_audit.models.donut.checkpoint import LoadedDonut
-from pfl_audit.models.donut.inputs import IGNORED, Example
+from pfl_audit.models.donut.inputs import Example
 from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.tokenizer import EOS, UNK
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.pages_ahead import PagesAhead, page_name
 from pfl_audit.models.protocol import Score
+from pfl_audit.models.samples import IGNORED, as_scores, mean_losses
 
 _BATCH_BYTES = 512 << 20
 _MAX_BATCH = 128
@@ -92,10 +91,7 @@ class DonutWriter:
 
     def losses(self, texts: Sequence[Mapping[str, Tensor]], pages: Tensor) -> tuple[Tensor, Tensor]:
         """Mean cross-entropy of each text's labels, float (batch,), and their number, int64 (batch,)."""
-        logits, labels = self.logits(texts, pages)
-        losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
-        tokens = (labels != IGNORED).sum(dim=1)
-        return losses.sum(dim=1) / tokens, tokens
+        return mean_losses(*self.logits(texts, pages))
 
     def scores(self, examples: Sequence[Example], pages: Tensor) -> list[Score]:
         """Losses of examples.
@@ -103,10 +99,7 @@ class DonutWriter:
         Raises:
             AuditError: The model computes NaN or infinite losses.
         """
-        losses, tokens = self.losses([example.tensors() for example in examples], pages)
-        if not bool(torch.isfinite(losses).all()):
-            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
-        return [Score(loss, count) for loss, count in zip(losses.tolist(), tokens.tolist(), strict=True)]
+        return as_scores(*self.losses([example.tensors() for example in examples], pages))
 
     def write(self, prompts: Sequence[Sequence[int]], pages: Tensor, ends: Collection[int] = ()) -> list[Writing]:
         """Generate greedily up to an end, or until every position is filled; the unknown piece is never chosen.

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pfl_audit.errors import AuditError
 from pfl_audit.models.donut.tokenizer import MARKS, special_tokens
 from pfl_audit.models.donut_fields.tags import FieldTags, field_tags
 from pfl_audit.models.family import Settings
 from pfl_audit.models.field_keys import listed
-from pfl_audit.models.protocol import QUESTIONS, Capability
+from pfl_audit.models.protocol import QUESTIONS, Capability, DocumentModel
+from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.models.weights import read_config, read_settings
-
-if TYPE_CHECKING:
-    from pfl_audit.models.protocol import DocumentModel
-    from pfl_audit.models.training_protocol import QuestionModel
 
 
 @dataclass(frozen=True)

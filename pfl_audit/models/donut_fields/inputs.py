@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from pfl_audit.documents.document import Query
 from pfl_audit.models.donut.config import DonutConfig
-from pfl_audit.models.donut.inputs import IGNORED, Example
+from pfl_audit.models.donut.inputs import Example
 from pfl_audit.models.donut.tokenizer import EOS, DonutTokenizer
 from pfl_audit.models.donut_fields.parse import Span, parse, value_ids
 from pfl_audit.models.donut_fields.tags import FieldTags
 from pfl_audit.models.field_keys import no_field, occurrence
+from pfl_audit.models.samples import IGNORED
 
 
 @dataclass(frozen=True)

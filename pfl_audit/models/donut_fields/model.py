@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.errors import AuditError
 from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
 from pfl_audit.models.donut.writer import DonutWriter
 from pfl_audit.models.donut_fields.inputs import FieldInputs, Printed
@@ -18,6 +17,7 @@ from pfl_audit.models.field_keys import listed
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.pages_ahead import page_name
 from pfl_audit.models.protocol import QUESTIONS, Response, Score
+from pfl_audit.models.samples import require_finite_losses
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 1
@@ -110,8 +110,7 @@ class FieldResponder(DonutWriter):
         if new:
             pages = self.encoded_pages(list(new.values()))
             for name, row in zip(new, self.write([self.inputs.prompt] * len(new), pages), strict=True):
-                if not isfinite(sum(row.logarithms)):
-                    raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
+                require_finite_losses(isfinite(sum(row.logarithms)))
                 known[name] = self.inputs.read(row.answer), tuple(row.logarithms)
         self._printed = known
         return [known[name] for name in names]

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from pfl_audit.models.encoders.labels import IGNORED, NOWHERE, WindowLabels
+from pfl_audit.models.encoders.labels import NOWHERE, WindowLabels
 from pfl_audit.models.form_protocol import TokenIds, Window
+from pfl_audit.models.samples import IGNORED
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,8 @@ from pfl_audit.models.encoders.config import EncoderConfig
 from pfl_audit.models.encoders.tags import OUTSIDE, field_parts, outside_tag, plain_label, tag_parts
 from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.form_protocol import TokenIds, Window
+from pfl_audit.models.samples import IGNORED
 
-IGNORED = -100
-"""Label that the loss ignores."""
 NOWHERE = -1
 """Pointer of a token that points to no other."""
 

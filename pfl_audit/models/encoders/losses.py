@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pfl_audit.models.encoders.labels import IGNORED
+from pfl_audit.models.samples import IGNORED
 
 
 def window_means(logits: Tensor, labels: Tensor) -> Tensor:

@@ -79,8 +79,10 @@ class EncoderModel(OpenedCheckpoint):
         self.vocabulary = self.tokenizer.vocabulary
         self.sees_page = self.config.page_side is not None
         self._page_features = PageFeatureCache(self.network, self._device, visual_noise) if self.sees_page else None
+        itself = self.config.visual is None and self.sees_page
+        seen = "sees the page itself" if itself else self.config.modality
         notes = (
-            f"{self.task}, {_modality(self.config)}, {FLOATS[precision]}",
+            f"{self.task}, {seen}, {FLOATS[precision]}",
             *(["page features of noise"] if visual_noise is not None else []),
             *loaded.notes,
         )
@@ -88,9 +90,7 @@ class EncoderModel(OpenedCheckpoint):
         arithmetic = (FLOATS[precision], *elsewhere, *_later_settings(self.config))
         settings = (self.tokenizer.fingerprint, visual_noise, *arithmetic)
         self.identify(folder, files, ADAPTER_VERSION, notes, *settings)
-        closed = np.ones(len(self.vocabulary), dtype=np.bool_)
-        closed[self.tokenizer.ordinary] = False
-        self._closed = closed
+        self._closed = ~np.isin(np.arange(len(self.vocabulary)), self.tokenizer.ordinary)
 
     def require_labels(self, labels: Collection[str]) -> tuple[str, ...]:
         """Field labels that an entity head does not have, and reads as outside of fields.
@@ -332,10 +332,6 @@ def _later_settings(config: EncoderConfig) -> list[dict[str, object]]:
     if not config.text.get("tie_word_embeddings", True):
         found["tie_word_embeddings"] = False
     return [found] if found else []
-
-
-def _modality(config: EncoderConfig) -> str:
-    return "sees the page itself" if config.visual is None and config.page_side is not None else config.modality
 
 
 def _filled(attempt: Attempt) -> TokenIds:

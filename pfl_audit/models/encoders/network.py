@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from pfl_audit.models.encoders.batch import FormBatch
 from pfl_audit.models.encoders.config import LAYOUT_POSITIONS, EncoderConfig
 from pfl_audit.models.encoders.heads import add_head, mlm_head
-from pfl_audit.models.encoders.labels import IGNORED
 from pfl_audit.models.encoders.losses import window_means
 from pfl_audit.models.encoders.roberta import TASKS
 from pfl_audit.models.encoders.visual import Vision
+from pfl_audit.models.samples import IGNORED
 
 
 class Logits(NamedTuple):

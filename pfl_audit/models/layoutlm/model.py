@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.errors import AuditError
 from pfl_audit.models.layoutlm.checkpoint import load_qa
 from pfl_audit.models.layoutlm.inputs import OVERLAP, InputBuilder, Passage
 from pfl_audit.models.layoutlm.names import NAMES, Version
@@ -23,6 +22,7 @@ from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.pages_ahead import PagesAhead, page_name
 from pfl_audit.models.protocol import QUESTIONS, Response
+from pfl_audit.models.samples import require_finite_losses
 from pfl_audit.models.weights import fingerprint_files
 
 ADAPTER_VERSION = 2
@@ -122,8 +122,7 @@ class LayoutLmQa(OpenedCheckpoint):
         target = self.inputs.target(query, passages)
         starts, ends = log_probabilities[target.passage]
         loss = -float(starts[target.start] + ends[target.end]) / 2
-        if not (np.isfinite(loss) and np.isfinite(best)):
-            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
+        require_finite_losses(bool(np.isfinite(loss) and np.isfinite(best)))
         return Response(answer, float(np.exp(best)), loss, 2)
 
     @torch.inference_mode()

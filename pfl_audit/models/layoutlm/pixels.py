@@ -12,12 +12,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from pfl_audit.errors import AuditError
 from pfl_audit.models.layoutlm.config import QaConfig
-from pfl_audit.models.pixels import Normalisation, image_settings, normalisation
+from pfl_audit.models.pixels import Normalisation, normalisation, reading_image_settings
 from pfl_audit.models.settings import whole
 
 _LARGEST = 1 << 12
+_ALWAYS = {"do_resize": "resizing", "do_rescale": "rescaling"}
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,8 @@ def pixel_settings(folder: Path, config: QaConfig) -> PixelSettings:
     Raises:
         AuditError: A setting that is none, or that the model's patches do not fit.
     """
-    file, content = image_settings(folder)
-    try:
-        if not isinstance(content, Mapping):
-            raise TypeError("it is not a JSON object")
-        said = {name: value for name, value in content.items() if value is not None}
-        if not all(said.get(name, True) is True for name in ("do_resize", "do_rescale")):
-            raise ValueError("it leaves out resizing or rescaling")
-        if said.get("do_center_crop", False) is not False:
-            raise ValueError("it crops pages, which LayoutLMv3's does not")
+    with reading_image_settings(folder, _ALWAYS, "LayoutLMv3's", "Correct it, or delete it") as said:
         return PixelSettings(_size(said.get("size", int(config.network.input_size)), config), **normalisation(said))
-    except (TypeError, ValueError, KeyError, OverflowError) as error:
-        raise AuditError(
-            f"{folder / file} cannot be used: {' '.join(str(error).split())[:200]}", "Correct it, or delete it"
-        ) from error
 
 
 def _size(value: Any, config: QaConfig) -> tuple[int, int]:

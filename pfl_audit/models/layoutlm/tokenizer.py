@@ -18,6 +18,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_there, read_json, read_text
 from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER, MOST_PIECES, UnfitTokenizerError, require_pieces
+from pfl_audit.models.tokenizer_files import reading_tokenizer
 from pfl_audit.models.weights import read_settings
 
 _REMEDY = "Copy the tokenizer that the model was trained with beside the weights"
@@ -73,7 +74,7 @@ class WordTokenizer:
         Raises:
             AuditError: None of them is there, or it is damaged or of another kind.
         """
-        try:
+        with reading_tokenizer(folder, _REMEDY):
             settings = _settings(folder)
             if is_there(folder / "tokenizer.json"):
                 return _from_json(read_json(folder / "tokenizer.json", limit=LARGEST_TOKENIZER), settings)
@@ -81,12 +82,8 @@ class WordTokenizer:
                 return _word_piece(_pieces(folder / "vocab.txt"), {}, {}, settings)
             if is_there(folder / "vocab.json") and is_there(folder / "merges.txt"):
                 vocabulary = read_json(folder / "vocab.json", limit=LARGEST_TOKENIZER)
-                return _byte_pairs(vocabulary, _merges(folder / "merges.txt"), {}, settings)
-        except AuditError:
-            raise
-        except Exception as error:  # the tokenizers library raises bare exceptions
-            text = str(error) if isinstance(error, UnfitTokenizerError) else "it is damaged"
-            raise AuditError(f"the tokenizer of {folder} cannot be used: {text}", _REMEDY) from error
+                merges = [line for line in _lines(folder / "merges.txt") if not line.startswith("#version")]
+                return _byte_pairs(vocabulary, _pairs(merges), {}, settings)
         raise AuditError(f"{folder} has no tokenizer (tokenizer.json, vocab.txt or vocab.json and merges.txt)", _REMEDY)
 
     def goes_on(self, rows: int) -> list[bool]:
@@ -142,11 +139,6 @@ def _from_json(content: Any, settings: _Settings) -> WordTokenizer:
 def _pieces(path: Path) -> dict[str, int]:
     """The pieces of a ``vocab.txt``, a line each."""
     return {line.rstrip(): number for number, line in enumerate(_lines(path))}
-
-
-def _merges(path: Path) -> list[tuple[str, str]]:
-    """The pairs of a ``merges.txt``, a line each, after a line with the version."""
-    return _pairs([line for line in _lines(path) if not line.startswith("#version")])
 
 
 def _lines(path: Path) -> list[str]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
-from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.document import Query
 from pfl_audit.errors import UsageError
 from pfl_audit.models.layoutlm.model import LayoutLmQa
 from pfl_audit.models.layoutlm.names import Version
-from pfl_audit.models.question_training import Example, QuestionTraining
+from pfl_audit.models.question_training import Example, WordTraining
 from pfl_audit.models.training_protocol import AdapterLayout
 
 
-class TrainableLayoutLm(LayoutLmQa, QuestionTraining):
+class TrainableLayoutLm(LayoutLmQa, WordTraining):
     """A LayoutLM with a question-answering head under training; everything that the head depends on is trained.
 
     A query's example is the window of its page that holds the first accepted answer; an answer that no window holds
@@ -32,10 +31,6 @@ class TrainableLayoutLm(LayoutLmQa, QuestionTraining):
         self.start = folder
         self.adapters = AdapterLayout(self.network.base_model_prefix, ("query", "value"), ("qa_outputs",))
 
-    def is_frozen(self, name: str) -> bool:
-        """The pooler, on which no answer depends, and relative biases, which transformers gives no gradient."""
-        return ".pooler." in name or ".rel_pos_" in name
-
     def can_write(self, text: str) -> bool:
         """It points to words of the page and writes nothing."""
         return False
@@ -44,12 +39,6 @@ class TrainableLayoutLm(LayoutLmQa, QuestionTraining):
         """Question and window of the page, with the place of the answer."""
         text = self.inputs.labelled(query)
         return Example(len(text["input_ids"]), text)
-
-    def page(self, document: Document) -> Tensor:
-        """Pixels as uint8; (0,) if the model sees no image."""
-        if self._pixels is None:
-            return torch.empty(0)
-        return self._pixels.plain(document.image.open() if document.image else None)
 
     def batch_loss(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
         """The mean over the examples of the mean cross-entropy of start and end."""

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.encoders.config import SECTION
 from pfl_audit.models.encoders.family import FAMILY as FORMS
 from pfl_audit.models.family import FormOptions, Settings
 from pfl_audit.models.field_keys import listed
-from pfl_audit.models.protocol import QUESTIONS, Capability
+from pfl_audit.models.form_protocol import FormModel
+from pfl_audit.models.protocol import QUESTIONS, Capability, DocumentModel
 from pfl_audit.models.tagger.kinds import AUTO, tagger_kind
 from pfl_audit.models.tagger.labels import read_labels
+from pfl_audit.models.training_protocol import QuestionModel
 from pfl_audit.models.weights import read_config
-
-if TYPE_CHECKING:
-    from pfl_audit.models.form_protocol import FormModel
-    from pfl_audit.models.protocol import DocumentModel
-    from pfl_audit.models.training_protocol import QuestionModel
 
 
 class TaggerFamily:

@@ -10,13 +10,14 @@ from typing import Any
 from pfl_audit.errors import AuditError
 from pfl_audit.models.auto.examine import examine
 from pfl_audit.models.auto.folder import check_folder, fingerprint
-from pfl_audit.models.auto.load import open_network, require_finite
+from pfl_audit.models.auto.load import open_network
 from pfl_audit.models.auto.processor import open_config, open_tokenizer
 from pfl_audit.models.layoutlm.config import QaConfig
 from pfl_audit.models.layoutlm.pixels import PixelSettings, pixel_settings
 from pfl_audit.models.tagger.inputs import TaggerInputs
 from pfl_audit.models.tagger.kinds import KIND
 from pfl_audit.models.tagger.labels import Labels, read_labels
+from pfl_audit.models.weights import require_finite
 
 _HIGHEST_BOX = 1000
 
@@ -55,7 +56,7 @@ def load_tagger(folder: Path) -> LoadedTagger:
     if int(network.num_labels) != len(labels.names):
         raise AuditError(f"{folder}: config.json has {len(labels.names)} labels, and the head another number",
                          "Compare config.json with its source")  # fmt: skip
-    require_finite(folder, network)
+    require_finite(folder, network.named_parameters())
     takes = inspect.signature(network.forward).parameters
     rows = int(getattr(config, "max_2d_position_embeddings", _HIGHEST_BOX + 1))
     inputs = TaggerInputs(

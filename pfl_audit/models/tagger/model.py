@@ -23,6 +23,7 @@ from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.pages_ahead import PagesAhead
 from pfl_audit.models.protocol import QUESTIONS, Response
+from pfl_audit.models.samples import require_finite_losses
 from pfl_audit.models.tagger.inputs import Window
 from pfl_audit.models.tagger.kinds import AUTO
 from pfl_audit.models.tagger.load import load_tagger
@@ -166,8 +167,7 @@ class TokenTagger(OpenedCheckpoint):
                         words[word] = around, logs[first]
         every = tuple(sorted(words))
         rows = np.array([words[word][1] for word in every]).reshape(len(every), len(self.labels.names))
-        if not np.isfinite(rows).all():
-            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
+        require_finite_losses(bool(np.isfinite(rows).all()))
         return _Tagged(every, rows)
 
     @torch.inference_mode()

@@ -15,15 +15,13 @@ from pfl_audit.models.auto.batch import collate
 from pfl_audit.models.field_keys import normal_key
 from pfl_audit.models.field_training import FieldTraining
 from pfl_audit.models.layoutlm.spans import find_answers
-from pfl_audit.models.question_training import Example
+from pfl_audit.models.question_training import Example, WordTraining
+from pfl_audit.models.samples import IGNORED
 from pfl_audit.models.tagger.model import TokenTagger
 from pfl_audit.models.training_protocol import AdapterLayout
 
-IGNORED = -100
-"""Label that the loss ignores."""
 
-
-class TrainableTagger(TokenTagger, FieldTraining):
+class TrainableTagger(TokenTagger, WordTraining, FieldTraining):
     """A token tagger under training; everything that the head depends on is trained.
 
     The first tokens of words have labels: those of the fields of the page, each in the first place on the page that no
@@ -45,10 +43,6 @@ class TrainableTagger(TokenTagger, FieldTraining):
             raise AuditError(f"{folder}: id2label has no label O", "Add it, and an output of the head")
         self._outside = outside[0]
 
-    def is_frozen(self, name: str) -> bool:
-        """The pooler, on which no label depends, and relative biases, which transformers gives no gradient."""
-        return ".pooler." in name or ".rel_pos_" in name
-
     def page_example(self, query: Query, fields: Sequence[Query]) -> Example:
         """The window of a page that has a query's answer, with the labels of its fields."""
         document = query.document
@@ -62,12 +56,6 @@ class TrainableTagger(TokenTagger, FieldTraining):
         for word, first in zip(window.words, window.firsts, strict=True):
             row[0, first] = labels[word]
         return Example(row.shape[1], {**window.tensors, "labels": row})
-
-    def page(self, document: Document) -> Tensor:
-        """Pixels as uint8; (0,) if the model sees no image."""
-        if self._pixels is None:
-            return torch.empty(0)
-        return self._pixels.plain(document.image.open() if document.image else None)
 
     def batch_loss(self, examples: Sequence[Example], pages: Tensor) -> Tensor:
         """Mean cross-entropy over the labelled tokens of the batch, as transformers takes it."""

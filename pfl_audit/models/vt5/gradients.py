@@ -12,15 +12,14 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
-from torch.nn import functional
 
 from pfl_audit.documents.document import Boxes, Document, Query
 from pfl_audit.documents.images import Box
 from pfl_audit.files import sha256_json
-from pfl_audit.models.samples import Sample, Text
+from pfl_audit.models.samples import Sample, Text, mean_losses
 from pfl_audit.models.self_pretraining import MARKERS
 from pfl_audit.models.vt5.config import BoxScale
-from pfl_audit.models.vt5.inputs import IGNORED, PROMPT, PROMPT_BOX, InputBuilder, box_indices, collate, collate_labels
+from pfl_audit.models.vt5.inputs import PROMPT, PROMPT_BOX, InputBuilder, box_indices, collate, collate_labels
 from pfl_audit.models.vt5.inputs import Text as Encoded
 from pfl_audit.models.vt5.model import Vt5Model
 from pfl_audit.models.vt5.modeling import Vt5
@@ -91,8 +90,7 @@ class Vt5Gradients(Vt5Model):
         embeddings, mask = self.network.embed(rows.to(str(pixels.device)), features)
         labels = collate_labels([text["labels"] for text in texts]).to(pixels.device)
         logits = self.network.language_backbone(inputs_embeds=embeddings, attention_mask=mask, labels=labels).logits
-        losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
-        return (losses.sum(dim=1) / (labels != IGNORED).sum(dim=1)).mean()
+        return mean_losses(logits, labels)[0].mean()
 
 
 class _Scale(NamedTuple):

@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import PageImage
+from pfl_audit.models.samples import IGNORED
 from pfl_audit.models.vt5.config import HIGHEST_BOX, BoxScale, Vt5Config
 from pfl_audit.models.vt5.modeling import TextBatch
 from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
@@ -24,8 +25,6 @@ PROMPT = "question: {}  context: "
 """The question as it is put, two blanks before ``context``."""
 PROMPT_BOX = (0, 0, HIGHEST_BOX, HIGHEST_BOX)
 """Rows of the tables of coordinates that the prompt has, of all of the page."""
-IGNORED = -100
-"""Label that the loss ignores."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pfl_audit.errors import AuditError
 from pfl_audit.models.self_pretraining import MARKERS
+from pfl_audit.models.sentencepiece_file import SentencePieces
 from pfl_audit.models.vt5.modeling import Vt5
 
 _CONTROL: Final = 3
@@ -49,11 +50,7 @@ def with_markers(name: str, content: bytes, first: int) -> bytes:
         AuditError: A ``tokenizer.json`` is damaged.
     """
     if name == "spiece.model":
-        from sentencepiece import SentencePieceProcessor
-
-        model = SentencePieceProcessor()
-        model.LoadFromSerializedProto(content)
-        return content + b"".join(map(_piece, _missing(int(model.GetPieceSize()), first)))
+        return content + b"".join(map(_piece, _missing(SentencePieces(content).size, first)))
     if name == "tokenizer.json":
         try:
             return _fast_with_markers(json.loads(content), first) or content

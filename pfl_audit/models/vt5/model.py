@@ -8,13 +8,11 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from pfl_audit.documents.document import Document, Query
-from pfl_audit.errors import AuditError
 from pfl_audit.files import sha256_json
 from pfl_audit.models.beam import Rows, beam_search
 from pfl_audit.models.device import in_double
@@ -22,9 +20,10 @@ from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.pages_ahead import PagesAhead, page_name
 from pfl_audit.models.protocol import QUESTIONS, Capability, Guess, Response, Score, sorted_guesses
+from pfl_audit.models.samples import as_scores, mean_losses
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.greedy import greedy_answers
-from pfl_audit.models.vt5.inputs import IGNORED, InputBuilder, collate, collate_labels
+from pfl_audit.models.vt5.inputs import InputBuilder, collate, collate_labels
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.models.vt5.packed import can_encode, encode
 from pfl_audit.models.vt5.tokenizer import EOS, PAD, Tokenizer
@@ -180,12 +179,7 @@ class Vt5Responder:
             labels=labels,
             past_key_values=EncoderDecoderCache(DynamicCache(), cache.cross_attention_cache),
         ).logits
-        losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
-        tokens = (labels != IGNORED).sum(dim=1)
-        means = losses.sum(dim=1) / tokens
-        if not bool(torch.isfinite(means).all()):
-            raise AuditError("the model computes NaN or infinite losses", "Check how it was exported")
-        return [Score(loss, count) for loss, count in zip(means.tolist(), tokens.tolist(), strict=True)]
+        return as_scores(*mean_losses(logits, labels))
 
     def _generate(self, encoded: BaseModelOutput, mask: Tensor) -> tuple[list[str], list[float], EncoderDecoderCache]:
         """Greedy answers, the product of their tokens' probabilities (end and padding left out), and the cache."""

@@ -7,10 +7,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from pfl_audit.errors import AuditError
-from pfl_audit.inputs import is_there, read_json
-from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER, UnfitTokenizerError, read_sentencepiece
-from pfl_audit.models.vt5.fast_child import ConfinedPieces
+from pfl_audit.inputs import read_json
+from pfl_audit.models.sentencepiece_file import (
+    LARGEST_TOKENIZER,
+    SentencePieces,
+    UnfitTokenizerError,
+    read_sentencepiece,
+)
+from pfl_audit.models.tokenizer_files import find_unigrams, reading_tokenizer
+from pfl_audit.models.vt5.fast_child import ConfinedPieces, FastPieces
 from pfl_audit.models.vt5.fast_rules import runs_here, without_frames
 
 PAD, EOS, UNK = 0, 1, 2
@@ -47,18 +52,9 @@ class Tokenizer:
         Raises:
             AuditError: Neither is there, or it is damaged or not T5's.
         """
-        remedy = "Copy it again from its source"
-        file = next((path for name in ("spiece.model", "tokenizer.json") if is_there(path := folder / name)), None)
-        if file is None:
-            raise AuditError(f"{folder} has no tokenizer", "Copy spiece.model or tokenizer.json beside the weights")
-        try:
-            return cls(_SentencePiece(read_sentencepiece(file)) if file.suffix == ".model" else _fast(file))
-        except AuditError:
-            raise
-        except UnfitTokenizerError as error:
-            raise AuditError(f"the tokenizer of {folder} cannot be used: {file.name}: {error}", remedy) from error
-        except Exception as error:  # the tokenizers library raises bare exceptions
-            raise AuditError(f"the tokenizer of {folder} cannot be used: {file.name} is damaged", remedy) from error
+        file = find_unigrams(folder, "Copy spiece.model or tokenizer.json beside the weights")
+        with reading_tokenizer(folder, "Copy it again from its source", file):
+            return cls(_sentencepieces(file) if file.suffix == ".model" else _fast(file))
 
     @property
     def size(self) -> int:
@@ -82,26 +78,11 @@ class Tokenizer:
         return text
 
 
-class _SentencePiece:
-    def __init__(self, content: bytes) -> None:
-        from sentencepiece import SentencePieceProcessor
-
-        self._model = SentencePieceProcessor()
-        self._model.LoadFromSerializedProto(content)
-        if (self._model.pad_id(), self._model.eos_id(), self._model.unk_id()) != (PAD, EOS, UNK):
-            raise ValueError("not T5's special tokens")
-
-    @property
-    def size(self) -> int:
-        return int(self._model.GetPieceSize())
-
-    def encode(self, text: str) -> list[int]:
-        ids: list[int] = self._model.EncodeAsIds(text)
-        return ids
-
-    def decode(self, ids: list[int]) -> str:
-        text: str = self._model.DecodeIds(ids)
-        return text
+def _sentencepieces(path: Path) -> SentencePieces:
+    pieces = SentencePieces(read_sentencepiece(path))
+    if (pieces.model.pad_id(), pieces.model.eos_id(), pieces.model.unk_id()) != (PAD, EOS, UNK):
+        raise ValueError("not T5's special tokens")
+    return pieces
 
 
 def _fast(path: Path) -> _Pieces:
@@ -109,31 +90,7 @@ def _fast(path: Path) -> _Pieces:
     if not isinstance(content, dict):
         raise UnfitTokenizerError("it is not a JSON object")
     text = json.dumps(without_frames(content))
-    pieces: _Fast | ConfinedPieces = _Fast(text) if runs_here(content) else ConfinedPieces(text, str(path))
+    pieces: FastPieces | ConfinedPieces = FastPieces(text) if runs_here(content) else ConfinedPieces(text, str(path))
     if [pieces.name(token) for token in (PAD, EOS, UNK)] != ["<pad>", "</s>", "<unk>"]:
         raise UnfitTokenizerError("it has not T5's special tokens")
     return pieces
-
-
-class _Fast:
-    def __init__(self, content: str) -> None:
-        from tokenizers import Tokenizer as FastTokenizer
-
-        self._model = FastTokenizer.from_str(content)
-        self._model.encode_special_tokens = True
-
-    @property
-    def size(self) -> int:
-        return 1 + max(self._model.get_vocab().values(), default=-1)
-
-    def name(self, token: int) -> str | None:
-        name: str | None = self._model.id_to_token(token)
-        return name
-
-    def encode(self, text: str) -> list[int]:
-        ids: list[int] = self._model.encode(text, add_special_tokens=False).ids
-        return ids
-
-    def decode(self, ids: list[int]) -> str:
-        text: str = self._model.decode(ids, skip_special_tokens=True)
-        return text

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from pfl_audit.models.encoders.batch import FormBatch
 from pfl_audit.models.encoders.config import EncoderConfig
-from pfl_audit.models.encoders.labels import IGNORED
 from pfl_audit.models.encoders.losses import window_hits, window_means
 from pfl_audit.models.encoders.network import FormEncoder
 from pfl_audit.models.encoders.tags import OUTSIDE
+from pfl_audit.models.samples import IGNORED
 
 Fields = set[tuple[str, tuple[int, ...]]]
 """(label, tokens) of every field."""

@@ -13,11 +13,12 @@ from pfl_audit.attacks.inversion.donut_text.recovery import How, TextRecovery
 from pfl_audit.attacks.inversion.donut_text.span import normal_odds, span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
 from pfl_audit.attacks.inversion.donut_text.token_evidence import pair
-from pfl_audit.models.donut.inputs import IGNORED, InputBuilder
+from pfl_audit.models.donut.inputs import InputBuilder
 from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.donut.small import SmallSize, config_of, new_donut, train_tokenizer
 from pfl_audit.models.donut.text import DonutText, first_layer
 from pfl_audit.models.donut.tokenizer import ANSWER, EOS, UNK, DonutTokenizer
+from pfl_audit.models.samples import IGNORED
 from tests.oracles.donut_text import client_gradient, distance, seen
 
 SIZE = SmallSize(

@@ -12,8 +12,8 @@ from pfl_audit.attacks.inversion.texts import given_for
 from pfl_audit.attacks.inversion.word_text import solve
 from pfl_audit.errors import AuditError, NotAuditableError
 from pfl_audit.models.donut.gradients import DonutGradients
-from pfl_audit.models.donut.inputs import IGNORED
 from pfl_audit.models.donut.tokenizer import EOS, MARKS
+from pfl_audit.models.samples import IGNORED
 from tests.attacks.inversion.gradient_fakes import FakeGradients
 from tests.attacks.inversion.leaking import NAMES, case_of
 

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from pfl_audit.documents.forms.form import Form
-from pfl_audit.models.encoders.labels import IGNORED, NOWHERE, labels_of, mask_tokens
+from pfl_audit.models.encoders.labels import NOWHERE, labels_of, mask_tokens
 from pfl_audit.models.encoders.tags import bio_tags, labels_of_tags, spade_tags
 from pfl_audit.models.form_protocol import Window
+from pfl_audit.models.samples import IGNORED
 from tests.models.encoders.makers import config, form, tokenizer
 
 TOKENS = tokenizer()

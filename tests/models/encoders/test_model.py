@@ -11,11 +11,11 @@ from pfl_audit.errors import AuditError, UnanswerableError
 from pfl_audit.models.encoders.batch import collate
 from pfl_audit.models.encoders.checkpoint import save_encoder
 from pfl_audit.models.encoders.family import FAMILY
-from pfl_audit.models.encoders.labels import IGNORED
 from pfl_audit.models.encoders.model import EncoderModel, open_form_model
 from pfl_audit.models.encoders.pages import PageReader
 from pfl_audit.models.form_protocol import Attempt, FormModel
 from pfl_audit.models.protocol import Capability
+from pfl_audit.models.samples import IGNORED
 from pfl_audit.models.weights import read_config, tensor_names
 from pfl_audit.training.forms.model import ExampleMaker
 from tests.models.encoders.makers import encoder, form, page_file, tokenizer

@@ -7,8 +7,8 @@ import torch
 from pfl_audit.documents.forms.form import Form
 from pfl_audit.models.encoders.batch import FormBatch, collate
 from pfl_audit.models.encoders.checkpoint import LoadedEncoder
-from pfl_audit.models.encoders.labels import IGNORED
 from pfl_audit.models.encoders.losses import window_hits, window_means
+from pfl_audit.models.samples import IGNORED
 from pfl_audit.training.forms.model import ExampleMaker
 from tests.models.encoders.makers import config, encoder, form, page_file, tokenizer
 from tests.oracles import encoders as oracle

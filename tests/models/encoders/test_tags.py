@@ -8,9 +8,10 @@ import pytest
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.encoders.config import EncoderConfig
-from pfl_audit.models.encoders.labels import IGNORED, known_label, labels_of, map_labels
+from pfl_audit.models.encoders.labels import known_label, labels_of, map_labels
 from pfl_audit.models.encoders.model import EncoderModel
 from pfl_audit.models.encoders.tags import field_parts
+from pfl_audit.models.samples import IGNORED
 from tests.models.encoders.makers import config, encoder, form, tokenizer
 
 SEVEN = ("O", "B-HEADER", "I-HEADER", "B-QUESTION", "I-QUESTION", "B-ANSWER", "I-ANSWER")

@@ -9,11 +9,11 @@ from torch.nn import functional
 from pfl_audit.documents.forms.form import FormCorpus
 from pfl_audit.models.encoders.batch import FormBatch
 from pfl_audit.models.encoders.kinds import FormTask
-from pfl_audit.models.encoders.labels import IGNORED
 from pfl_audit.models.encoders.network import FormEncoder, Logits
 from pfl_audit.models.encoders.tokens import FormTokenizer
 from pfl_audit.models.encoders.vocabulary import train_vocabulary
 from pfl_audit.models.form_protocol import Window
+from pfl_audit.models.samples import IGNORED
 from pfl_audit.training.batching import BatchOrder
 from pfl_audit.training.forms.begin import new_encoder
 from pfl_audit.training.forms.model import ExampleMaker

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pfl_audit.documents.synthetic.canaries import canary_company
+from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.document_canaries import pages_trained
 from pfl_audit.training.canaries import in_pairs
+from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.refusal import RefusalError
-
-if TYPE_CHECKING:
-    from pfl_audit.privacy.canary_coins import Manifest
-    from pfl_audit.training.federated.flower.agreement import Agreement
 
 _HEX = re.compile(r"[0-9a-f]{64}")
 _REMEDY = "Keep to the app, and use the same version of pfl-audit everywhere"

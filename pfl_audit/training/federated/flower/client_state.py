@@ -10,20 +10,17 @@ import hashlib
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from pfl_audit.files import write_json
 from pfl_audit.inputs import read_json
+from pfl_audit.training.federated.flower.agreement import Agreement
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
-from pfl_audit.training.federated.messages import mean_norms
+from pfl_audit.training.federated.messages import Report, mean_norms
 from pfl_audit.training.records import commit
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from pfl_audit.training.federated.flower.agreement import Agreement
-    from pfl_audit.training.federated.messages import Report
 
 FILE = "journal.json"
 _RUN = re.compile(r"[0-9a-f]{32}")
