@@ -30,8 +30,7 @@ _SLACK = 3.0
 
 def read_stated() -> dict[str, dict[str, float]]:
     """Tier to stated CPU seconds of each file, by its path below this folder; ``loop``: those of ``fixed_loop``."""
-    found: dict[str, dict[str, float]] = json.loads(STATED.read_text(encoding="utf-8"))
-    return found
+    return json.loads(STATED.read_text(encoding="utf-8"))
 
 
 def cpu_seconds() -> float:

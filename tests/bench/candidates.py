@@ -83,8 +83,7 @@ def fair_loop(model: EncoderModel, attempts: list[Attempt]) -> np.ndarray:
     assert label is not None
     labels = torch.from_numpy(np.stack([label] * len(rows)))
     losses = functional.cross_entropy(logits.mT, labels, ignore_index=IGNORED, reduction="none")
-    found: np.ndarray = (losses.sum(dim=1) / (labels != IGNORED).sum(dim=1)).numpy()
-    return found
+    return (losses.sum(dim=1) / (labels != IGNORED).sum(dim=1)).numpy()
 
 
 def _timed(work: object) -> tuple[float, np.ndarray]:

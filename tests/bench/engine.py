@@ -185,7 +185,7 @@ def one_at_a_time(model: Vt5Model, queries: Sequence[Query]) -> list[Response]:
 
 
 def _generate(model: Vt5Model, **inputs: object) -> Tensor:
-    found: Tensor = model.network.language_backbone.generate(
+    return model.network.language_backbone.generate(
         **inputs,
         do_sample=False,
         num_beams=1,
@@ -194,7 +194,6 @@ def _generate(model: Vt5Model, **inputs: object) -> Tensor:
         eos_token_id=1,
         pad_token_id=0,
     )
-    return found
 
 
 def _embed(model: Vt5Model, query: Query) -> dict[str, Tensor]:

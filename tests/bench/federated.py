@@ -143,8 +143,7 @@ def _apart(one: Tensor, other: Tensor) -> float:
 def _elsewhere(way: str, name: str, out: Path) -> dict[str, Tensor]:
     """Provider updates a second, and the sums, from a process that does nothing else."""
     subprocess.run([sys.executable, "-m", "tests.bench.federated", way, name, str(out)], check=True)
-    found: dict[str, Tensor] = torch.load(out, weights_only=True)
-    return found
+    return torch.load(out, weights_only=True)
 
 
 @dataclass

@@ -108,8 +108,7 @@ def read(way: str, folder: Path) -> dict[str, float]:
 
 def _run(way: str, folder: Path) -> dict[str, float]:
     command = [sys.executable, "-m", "tests.bench.imdb", "--read", way, str(folder)]
-    found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    return found
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
 def _cpu() -> float:

@@ -17,8 +17,7 @@ def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
     assert run(["account", *arguments, "--json", "--quiet"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    found: dict[str, Any] = json.loads(out)
-    return found
+    return json.loads(out)
 
 
 def test_epsilon_of_a_noise_by_both_accountings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,8 +22,9 @@ Make = Callable[[int], Path]
 def audited(make_checkpoint: Make, corpus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a run and its files, from a configuration that has all keys."""
     folder = tmp_path_factory.mktemp("outputs")
+    shutil.copytree(make_checkpoint(0), folder / "vt5-0")  # out of the folder of work, which paths are stated from
     given = {
-        "model": str(make_checkpoint(0)),
+        "model": str(folder / "vt5-0"),
         "red": str(corpus_folder),
         "check": ["memorization.generalisation"],
         "gate": ["memorization.generalisation : acc >= 99 % on estimate"],
@@ -49,18 +50,17 @@ def test_a_waived_gate_passes_and_is_recorded(audited: Path) -> None:
     assert entry["suppressions"][0]["justification"] == "a test (A. Engineer, until 2099-01-01)"
 
 
-def test_the_dossier_is_whole_and_has_no_path_of_this_machine(audited: Path, make_checkpoint: Make) -> None:
+def test_the_dossier_is_whole_and_has_no_path_of_this_machine(audited: Path) -> None:
     assert run(["verify", str(audited / "dossier")]) == 0
     names = {path.name for path in (audited / "dossier").iterdir()}
     assert {"report.html", "results.json", "configuration.json", "log.jsonl", "a.sarif", "a.xml"} <= names
     configuration = json.loads((audited / "dossier/configuration.json").read_text())
-    assert configuration["model"] == make_checkpoint(0).name
+    assert configuration["model"] == "vt5-0"
     assert configuration["gates"] == ["memorization.generalisation : acc >= 99 % on estimate"]
     assert configuration["waivers"][0]["expires"] == "2099-01-01"
     assert len(configuration["config_sha256"]) == 64
     text = "".join(path.read_text() for path in (audited / "dossier").iterdir() if path.suffix in (".json", ".jsonl"))
     assert str(audited) not in text
-    assert str(make_checkpoint(0).parent) not in text
 
 
 def test_the_log_has_a_line_for_each_stage_and_nothing_personal(audited: Path) -> None:

@@ -86,8 +86,7 @@ def reconstruct(out: Path, *more: object, model: Path = PRIVATE, public: Path = 
 
 
 def results(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((out / "results.json").read_text())
-    return found
+    return json.loads((out / "results.json").read_text())
 
 
 def test_the_embedded_model_leaks_and_nothing_personal_leaves(tmp_path: Path, capsys: Capture) -> None:

@@ -56,8 +56,7 @@ def results(name: str, *more: str) -> dict[str, Any]:
         exports = ("--csv", f"{name}.csv", "--latex", f"{name}.tex")
         shared = ("--out", str(out), "--store", "runs/store.sqlite", "-q")
         assert run(["run", path_of(name), *FEWER, *more, *shared, *exports]) in (0, 3)
-    found: dict[str, Any] = json.loads((out / "results.json").read_text())
-    return found
+    return json.loads((out / "results.json").read_text())
 
 
 @pytest.mark.parametrize("name", AUDITS)

@@ -140,7 +140,7 @@ def test_the_command_writes_a_corpus_that_trains(
     report: dict[str, Any] = json.loads(capsys.readouterr().out)
     again = open_corpus(tmp_path / "out", "blue")
     trained = [page for page in again.documents if page.client is not None]
-    assert {page.source for page in again.documents} == {"pfl"}
+    assert {page.source for page in again.documents} == {corpus_folder.name}
     assert [row["client"] for row in report["clients"]] == list(range(5))
     assert sum(row["providers"] for row in report["clients"]) == len({page.provider for page in trained})
     assert command(corpus_folder, "--clients", 5, "--out", tmp_path / "out") == 4

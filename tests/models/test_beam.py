@@ -18,8 +18,7 @@ ENDS = (0, 1)
 def logs_after(seed: object, prefix: tuple[int, ...], vocabulary: int, scale: float) -> list[float]:
     """Log-probabilities of noise that depend on the whole prefix."""
     rng = np.random.default_rng([hash(repr(seed)) % 2**32, *prefix, len(prefix)])
-    found: list[float] = torch.tensor(rng.normal(size=vocabulary) * scale).log_softmax(dim=0).tolist()
-    return found
+    return torch.tensor(rng.normal(size=vocabulary) * scale).log_softmax(dim=0).tolist()
 
 
 def decoder(seeds: list[object], vocabulary: int, scale: float) -> tuple[Tensor, Advance, list[int]]:

@@ -95,8 +95,7 @@ def likely_texts(model: Vt5Model, query: Query, width: int) -> set[str]:
         out = model.network.language_backbone(
             inputs_embeds=embeddings, attention_mask=mask, decoder_input_ids=torch.tensor([[0, *prefix]])
         )
-        logs: list[float] = out.logits[0, -1].double().log_softmax(dim=-1).tolist()
-        return logs
+        return out.logits[0, -1].double().log_softmax(dim=-1).tolist()
 
     found = beams.narrow(after, width, (1,), model.network.config.max_answer_tokens - 1, barred=(0,))
     return {model.inputs.tokenizer.decode(list(tokens)) for tokens, _ in found}

@@ -78,8 +78,7 @@ def pixels_of(folder: Path, query: Query) -> torch.Tensor:
     size = processor.size
     blank = Image.new("RGB", (size["width"], size["height"]), "white")
     image = query.document.image.open() if query.document.image else blank
-    pixels: torch.Tensor = processor(image, return_tensors="pt")["pixel_values"]
-    return pixels
+    return processor(image, return_tensors="pt")["pixel_values"]
 
 
 @torch.no_grad()

@@ -21,8 +21,7 @@ class Gaussian:
 
     def trade_off(self, fprs: Floats) -> Floats:
         """Largest TPR at each FPR, float (n,) (section 2.3, equation 6)."""
-        tprs: Floats = ndtr(ndtri(fprs) + self.mu)
-        return tprs
+        return ndtr(ndtri(fprs) + self.mu)
 
     def epsilon(self, delta: float) -> float:
         """Epsilon at a delta between 0 and 1 (Balle and Wang 2018, theorem 8)."""

@@ -112,8 +112,7 @@ def _read(file: Any) -> list[Any]:
 
 def _rewind(file: Any) -> bytes:
     file.seek(0)
-    data: bytes = file.read()
-    return data
+    return file.read()
 
 
 class _Plain:

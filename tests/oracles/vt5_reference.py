@@ -76,7 +76,4 @@ def batch_logits(network: Vt5, tokenizer: Tokenizer, queries: Sequence[Query], s
     """First-step logits of a batch padded as the reference pads it: between text and page."""
     embeddings, mask = encode(network, tokenizer, queries, scale)
     start = torch.zeros(len(queries), 1, dtype=torch.long)
-    out: Tensor = network.language_backbone(
-        inputs_embeds=embeddings, attention_mask=mask, decoder_input_ids=start
-    ).logits
-    return out
+    return network.language_backbone(inputs_embeds=embeddings, attention_mask=mask, decoder_input_ids=start).logits

@@ -46,8 +46,7 @@ def log_densities(there: NDArray[np.bool_], sums: Floats) -> tuple[Floats, Float
 def loss_of(there: NDArray[np.bool_], sums: Floats) -> Floats:
     """Log-likelihood ratio of all that the server saw, float (runs,)."""
     with_it, without = log_densities(there, sums)
-    total: Floats = (with_it - without).sum(axis=1)
-    return total
+    return (with_it - without).sum(axis=1)
 
 
 def loss_of_sums_alone(sums: Floats) -> Floats:
@@ -58,8 +57,7 @@ def loss_of_sums_alone(sums: Floats) -> Floats:
         np.logaddexp(np.log(1 - rate) + absent, np.log(rate) + present)
         for present in log_densities(np.ones((runs, rounds), dtype=np.bool_), sums)
     ]
-    total: Floats = (sides[0] - sides[1]).sum(axis=1)
-    return total
+    return (sides[0] - sides[1]).sum(axis=1)
 
 
 def batches(rate: float) -> Iterator[tuple[Floats, Floats]]:

@@ -26,8 +26,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 def valid(text: str) -> dict[str, Any]:
     log: dict[str, Any] = json.loads(text)
     Draft4Validator(json.loads(SCHEMA.read_text())).validate(log)
-    run: dict[str, Any] = log["runs"][0]
-    return run
+    return log["runs"][0]
 
 
 def test_sarif_is_valid_and_says_what_was_found() -> None:

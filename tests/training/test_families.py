@@ -42,8 +42,7 @@ def opened(folder: Path, *, train_visual: bool = False) -> QuestionModel:
 
 def train(corpus: Path, start: Path, out: Path, *words: str) -> dict[str, Any]:
     assert run(["train", "--data", str(corpus), "--from", str(start), "--out", str(out), *QUICK, *words]) == 0
-    record: dict[str, Any] = json.loads((out / "training.json").read_text())
-    return record
+    return json.loads((out / "training.json").read_text())
 
 
 def changed(before: Path, after: Path) -> set[str]:

@@ -190,11 +190,8 @@ def test_central_adapters_learn_the_added_tokens_and_go_on(federate: Federate) -
 
 @pytest.mark.slow
 def test_a_model_from_nothing_gets_the_tokens_as_well(federate: Federate) -> None:
-    run_training(
-        federate.run("out", "central", start=None, pretraining=Pretraining("tm", pretrain_steps=1)),
-        replace(CENTRAL, steps=1),
-        Silent(),
-    )
+    given = federate.run("out", "central", start=None, pretraining=Pretraining("tm", pretrain_steps=1))
+    run_training(given, replace(CENTRAL, steps=1), Silent())
     assert len(federate.weights("out")["language_backbone.shared.weight"]) == 150 + len(MARKERS)
     assert not (federate.folder / "out" / FOLDER).exists()
 

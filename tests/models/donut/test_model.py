@@ -107,8 +107,7 @@ def test_its_guesses_are_those_of_a_beam_without_a_cache(make_donut: Make, queri
         def after(prefix: tuple[int, ...], page=page, prompt=prompt) -> list[float]:  # type: ignore[no-untyped-def]
             ids = torch.tensor([[*prompt, *prefix]])
             out = network.decoder(input_ids=ids, encoder_hidden_states=page, use_cache=False)
-            logs: list[float] = out.logits[0, -1].double().log_softmax(dim=-1).tolist()
-            return logs
+            return out.logits[0, -1].double().log_softmax(dim=-1).tolist()
 
         found = beams.narrow(after, 3, ends, LONGEST - len(prompt), barred=(tokenizer.id("<unk>"),))
         assert {guess.answer for guess in guesses} == {tokenizer.decode(list(tokens)) for tokens, _ in found}

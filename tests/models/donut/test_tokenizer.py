@@ -43,9 +43,9 @@ def normalising(make_donut: Make, tmp_path_factory: pytest.TempPathFactory) -> t
     import base64
 
     from tokenizers import Tokenizer
-    from transformers.utils import sentencepiece_model_pb2_new as protocol
+    from transformers.convert_slow_tokenizer import import_protobuf
 
-    model = protocol.ModelProto()
+    model = import_protobuf().ModelProto()  # a second definition of the format would be refused in this process
     model.ParseFromString((make_donut("ours") / "spiece.model").read_bytes())
     table = base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()
     content = json.loads((make_donut("theirs") / "tokenizer.json").read_text())

@@ -26,8 +26,7 @@ def as_json(folder: Path, **settings: Any) -> dict[str, Any]:
     (BertTokenizer if bert else RobertaTokenizer).from_pretrained(folder, **settings).save_pretrained(folder)
     for name in ("vocab.txt", "vocab.json", "merges.txt"):
         (folder / name).unlink(missing_ok=True)
-    content: dict[str, Any] = json.loads((folder / "tokenizer.json").read_text())
-    return content
+    return json.loads((folder / "tokenizer.json").read_text())
 
 
 @pytest.mark.parametrize("folder", ["v1", "v1-bpe"], indirect=True)

@@ -27,8 +27,7 @@ def ledger(federate: Federate) -> Ledger:
 
 
 def released(federate: Federate, name: str) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((federate.folder / name / RECORD).read_text())
-    return record
+    return json.loads((federate.folder / name / RECORD).read_text())
 
 
 def test_runs_over_the_same_documents_compose(

@@ -206,8 +206,7 @@ class OneRound:
     strength: float
 
     def trade_off(self, fprs: NDArray[np.float64]) -> NDArray[np.float64]:
-        tprs: NDArray[np.float64] = 0.5 * fprs + 0.5 * norm.cdf(norm.ppf(fprs) + self.strength)
-        return tprs
+        return 0.5 * fprs + 0.5 * norm.cdf(norm.ppf(fprs) + self.strength)
 
     def epsilon(self, delta: float) -> float:
         return privacy_spent(Sampling(1.0, 0.5, 1), 1 / self.strength, delta).epsilon

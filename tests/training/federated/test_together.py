@@ -98,8 +98,7 @@ def test_a_loss_that_is_not_finite_spoils_no_other_update(start: Path, corpus_fo
         if len(examples) == 4:
             pages = pages.clone()
             pages[len(examples[0])] = torch.nan  # the first page of the second provider
-        found: torch.Tensor = loss(examples, pages, *rest)
-        return found
+        return loss(examples, pages, *rest)
 
     trainer.examples._model.owner_losses = spoiled  # type: ignore[attr-defined]
     found = list(trainer.train_each(weights, jobs[:4]))
