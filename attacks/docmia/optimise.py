@@ -136,8 +136,7 @@ def optimise_documents(
                 found[unit] = asdict(one)
                 records.put(keys[unit], found[unit])
     table = pd.DataFrame.from_dict(found, orient="index", columns=list(COLUMNS)).astype(np.float64).sort_index()
-    kept: pd.DataFrame = table[np.isfinite(table.to_numpy()).all(axis=1)]
-    return kept
+    return table[np.isfinite(table.to_numpy()).all(axis=1)]
 
 
 def _calls(checkpoint: Path, settings: DocmiaSettings, device: str, workers: Workers | None) -> Calls[Held]:

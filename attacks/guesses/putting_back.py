@@ -219,8 +219,7 @@ def _shares(fields: Sequence[Guessed], guesses: int, rng: np.random.Generator, r
     found = np.array([tuple(map(float, _hits(field, guesses))) for field in fields])
 
     def statistic(weights: Floats) -> Floats:
-        shares: Floats = weights @ found / weights.sum(axis=1, keepdims=True)
-        return shares
+        return weights @ found / weights.sum(axis=1, keepdims=True)
 
     value, samples = drawn.statistic(statistic)
     attack, public = (drawn.share(estimate(value[at], samples[:, at])) for at in (0, 1))

@@ -50,8 +50,7 @@ def rows_beside_common(table: Floats) -> Ints:
     own = outside > max(threshold_of(outside), float(np.exp(in_logarithms)))
     if not own.any() or np.median(outside[own]) < _APART * np.median(outside[~own]):
         return moved[:0]
-    found: Ints = moved[own]
-    return found
+    return moved[own]
 
 
 def threshold_of(values: Floats) -> float:

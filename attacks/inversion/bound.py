@@ -48,8 +48,7 @@ class NoiseBound:
         shift = self.apart / self.sigma
 
         def trade_off(levels: NDArray[np.float64]) -> NDArray[np.float64]:
-            found: NDArray[np.float64] = ndtr(ndtri(levels) + shift)
-            return found
+            return ndtr(ndtri(levels) + shift)
 
         return largest_reconstruction(trade_off, prior)
 

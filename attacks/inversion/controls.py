@@ -122,8 +122,7 @@ def pooled(parts: Sequence[Mapping[str, Counts]]) -> dict[str, Counts]:
 
 def shares(counts: Counts) -> NDArray[np.float64]:
     """Share of right ones, float64 (1 + fillings,); 0 where there is nothing to count."""
-    found: NDArray[np.float64] = counts[:, 0] / np.maximum(counts[:, 1], 1)
-    return found
+    return counts[:, 0] / np.maximum(counts[:, 1], 1)
 
 
 def joint_p(measures: Sequence[NDArray[np.float64]]) -> float:
@@ -144,5 +143,4 @@ def joint_p(measures: Sequence[NDArray[np.float64]]) -> float:
 
 def ranks(measure: NDArray[np.float64]) -> NDArray[np.int64]:
     """Number of pages with as large a share, int64 (1 + fillings,): 1 for the largest; ties count against each."""
-    found: NDArray[np.int64] = measure.size - np.searchsorted(np.sort(measure), measure)
-    return found
+    return measure.size - np.searchsorted(np.sort(measure), measure)

@@ -43,8 +43,7 @@ OURS = Choices()
 def standardise(features: Floats) -> Floats:
     """Bring every column to mean 0 and deviation 1; a constant column becomes 0."""
     spread = features.std(axis=0)
-    scaled: Floats = (features - features.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0)
-    return scaled
+    return (features - features.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0)
 
 
 def predict_kmeans(features: Floats, orient: Floats, seed: int, *, raw: bool = False) -> Bools:
@@ -71,8 +70,7 @@ def predict_kmeans(features: Floats, orient: Floats, seed: int, *, raw: bool = F
     means = [orient[labels == cluster].mean() for cluster in (0, 1)]
     if np.isclose(means[0], means[1]):
         return np.zeros(len(features), dtype=bool)
-    members: Bools = labels == int(means[1] > means[0])
-    return members
+    return labels == int(means[1] > means[0])
 
 
 def forest_scores(train: Floats, labels: Bools, test: Floats, seed: int, *, search: bool = False) -> Floats:
@@ -96,8 +94,7 @@ def forest_scores(train: Floats, labels: Bools, test: Floats, seed: int, *, sear
     split = StratifiedKFold(folds, shuffle=True, random_state=seed)
     plain = RandomForestClassifier(random_state=seed)  # the search is over the library's defaults, as the reference's
     tuned = RandomizedSearchCV(plain, _SEARCH, n_iter=5, cv=split, random_state=seed)
-    scores: Floats = tuned.fit(train[order], labels[order]).predict_proba(test)[:, 1]
-    return scores
+    return tuned.fit(train[order], labels[order]).predict_proba(test)[:, 1]
 
 
 def residual_scores(after: Floats, before: Floats, queries: Floats, reference: Integers) -> Floats:
@@ -119,8 +116,7 @@ def residual_scores(after: Floats, before: Floats, queries: Floats, reference: I
     spread = np.average((x - centre) ** 2, weights=weights)
     level = np.average(y, weights=weights)
     slope = np.average((x - centre) * (y - level), weights=weights) / spread if spread > 1e-12 else 1.0
-    residuals: Floats = (after - level - slope * (before - centre)) * np.sqrt(queries)
-    return residuals
+    return (after - level - slope * (before - centre)) * np.sqrt(queries)
 
 
 def ratio_scores(ratios: Floats) -> Floats:
@@ -135,20 +131,17 @@ def ratio_scores(ratios: Floats) -> Floats:
     Returns:
         float (n,).
     """
-    scores: Floats = ratios[:, 0] if ratios.shape[1] == 1 else standardise(ratios).mean(axis=1)
-    return scores
+    return ratios[:, 0] if ratios.shape[1] == 1 else standardise(ratios).mean(axis=1)
 
 
 def predict_memorized(nls_mem: Floats) -> Bools:
     """Predict membership where the name was answered at least once without being on the page (CLS1)."""
-    calls: Bools = nls_mem > 0.0
-    return calls
+    return nls_mem > 0.0
 
 
 def majority_vote(*calls: Bools) -> Bools:
     """Prediction of more than half of the classifiers (hard voting)."""
-    majority: Bools = 2 * np.sum(calls, axis=0) > len(calls)
-    return majority
+    return 2 * np.sum(calls, axis=0) > len(calls)
 
 
 def draw_known(labels: Bools, share: float, seed: int, equal: bool = False) -> Integers:

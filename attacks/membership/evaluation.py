@@ -80,8 +80,7 @@ class Outcome:
         """What the first draw made of each attacked provider, so scaled that a gap between classes is 2 metric - 1."""
         first = self.trials[0]
         if self.row.score:
-            ranks: Floats = 2.0 * rankdata(first.scores) / len(first.scores)
-            return ranks
+            return 2.0 * rankdata(first.scores) / len(first.scores)
         return first.calls.astype(np.float64)
 
 

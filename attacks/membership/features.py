@@ -183,8 +183,7 @@ def lira_scores(loglik: Floats, references: Floats) -> Floats:
         float (n,); not divided where the references are all alike.
     """
     spread = float(np.sqrt(references.var(axis=1, ddof=1).mean()))
-    scores: Floats = (loglik - references.mean(axis=1)) / (spread if spread > 1e-12 else 1.0)
-    return scores
+    return (loglik - references.mean(axis=1)) / (spread if spread > 1e-12 else 1.0)
 
 
 def rmia_scores(loss: Floats, references: Floats, offset: float = OFFSET) -> Floats:
@@ -204,8 +203,7 @@ def rmia_scores(loss: Floats, references: Floats, offset: float = OFFSET) -> Flo
         float (n,), above 0.
     """
     out = np.exp(-references).mean(axis=1)
-    scores: Floats = np.exp(-loss) / (((1 + offset) * out + (1 - offset)) / 2)
-    return scores
+    return np.exp(-loss) / (((1 + offset) * out + (1 - offset)) / 2)
 
 
 def _number(value: float | None) -> float:

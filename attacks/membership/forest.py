@@ -48,8 +48,7 @@ def fitted_scores(train: Floats, labels: Bools, test: Floats, seed: int) -> Floa
         float (n,), 0 to 1.
     """
     if not sklearn.__version__.startswith(COMPARED):
-        predicted: Floats = forest(seed).fit(train, labels).predict_proba(test)[:, 1]
-        return predicted
+        return forest(seed).fit(train, labels).predict_proba(test)[:, 1]
     rows, asked = (np.ascontiguousarray(part, dtype=np.float32) for part in (train, test))
     scores = np.zeros(len(test))
     for tree in grown(rows, labels, seed):

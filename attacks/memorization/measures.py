@@ -78,8 +78,7 @@ class Units:
     def means(self, values: Floats) -> Floats:
         """Mean of each unit, float (n,), NaN where it has none."""
         sums, counts = self.totals(values)
-        means: Floats = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
-        return means
+        return np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
 
 
 @dataclass(frozen=True)

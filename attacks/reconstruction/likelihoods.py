@@ -31,8 +31,7 @@ def log_softmax(values: NDArray[np.float32 | np.float64], temperature: float = 1
     with np.errstate(over="ignore"):
         scaled = values.astype(np.float64) / temperature
     scaled -= scaled.max()
-    total: Floats = scaled - np.log(np.exp(scaled).sum())
-    return total
+    return scaled - np.log(np.exp(scaled).sum())
 
 
 def temperature_at(step: int, base: float, start: float, steps: int) -> float:

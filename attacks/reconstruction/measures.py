@@ -71,8 +71,7 @@ def improvement_factor(attack: Floats, baseline: Floats, epsilon: float) -> Floa
     """
     ratios = (baseline + epsilon) / (attack + epsilon)
     ratios[..., 0] = 1.0 / ratios[..., 0]
-    mean: Floats = ratios.mean(axis=-1)
-    return mean
+    return ratios.mean(axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +121,7 @@ class Order:
         first = np.maximum(np.ceil(self.counts[:, -1:] * np.asarray(shares) - 1e-9), 1.0)
         group = np.stack([(self.counts < column[:, None]).sum(axis=1) for column in first.T], axis=1)
         row = np.arange(len(first))[:, None]
-        found: Floats = (sums[row, group] + (first - before[row, group]) * means[row, group]) / first
-        return found
+        return (sums[row, group] + (first - before[row, group]) * means[row, group]) / first
 
     def area(self, values: Floats) -> Floats:
         """Exact integral of ``at`` over all shares (equations 8 and 10), float64 (resamples,).
@@ -136,8 +134,7 @@ class Order:
         after = self.counts
         slots = harmonic[after.astype(np.int64)] - harmonic[before.astype(np.int64)]
         total = (means * (after - before) + (sums - means * before) * slots).sum(axis=1)
-        mean: Floats = total / after[:, -1]
-        return mean
+        return total / after[:, -1]
 
     def steps(self, values: Floats) -> tuple[Floats, Floats]:
         """The curve of the first resample: shares i / M, and ``at`` of each, float64 (M,)."""

@@ -87,8 +87,7 @@ def permute_units(
     picks = [(kept[0].attack, kept[1].attack), (kept[0].baseline, kept[1].baseline)]
 
     def tokens(weights: Floats) -> Floats:
-        mean: Floats = weights @ values / weights.sum(axis=1)
-        return mean
+        return weights @ values / weights.sum(axis=1)
 
     def gain(weights: Floats) -> Floats:
         attack, baseline = (_area(*pair, weights) for pair in picks)

@@ -31,8 +31,7 @@ def embedded_settings(attack: str) -> dict[str, object]:
     """Settings of an attack that were tuned for the embedded models and are stored with them."""
     import json
 
-    settings: dict[str, object] = json.loads(embedded(f"{attack}.json").read_text(encoding="utf-8"))
-    return settings
+    return json.loads(embedded(f"{attack}.json").read_text(encoding="utf-8"))
 
 
 def _config(context: typer.Context, path: Path | None) -> Path | None:

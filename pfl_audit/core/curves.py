@@ -116,5 +116,4 @@ def _drawn(values: Floats, *, log: bool) -> Floats:
     if log:
         values = np.log(np.maximum(values, min(0.01, values[values > _LEAST].min(initial=0.01)) / 1.5))
     values = values / max(1.0, float(np.abs(values).max()))  # so that no difference is beyond a float
-    shares: Floats = (values - values.min()) / max(float(np.ptp(values)), float(np.finfo(np.float64).tiny))
-    return shares
+    return (values - values.min()) / max(float(np.ptp(values)), float(np.finfo(np.float64).tiny))

@@ -28,8 +28,7 @@ class Part(BaseModel):
 
 def few(most: int) -> FieldInfo:
     """A list of up to ``most`` parts; the first that is wrong is enough."""
-    limit: FieldInfo = Field(max_length=most, fail_fast=True)
-    return limit
+    return Field(max_length=most, fail_fast=True)
 
 
 def is_read(info: ValidationInfo[object]) -> bool:

@@ -144,14 +144,12 @@ class OutOfFold:
         residuals = targets - targets.mean(axis=1, keepdims=True) - (targets @ self.hat) @ self.hat.T
         for rows, block in self.blocks:
             residuals[:, rows] = cho_solve(block, residuals[:, rows].T).T
-        predicted: Floats = targets - residuals
-        return predicted
+        return targets - residuals
 
     def outside(self, values: Floats) -> Floats:
         """Sum over the providers of all other folds, float (labellings, n); ``values`` likewise."""
         member = (self.folds[:, None] == np.arange(self.folds.max() + 1)).astype(np.float64)
-        sums: Floats = values.sum(axis=1, keepdims=True) - (values @ member)[:, self.folds]
-        return sums
+        return values.sum(axis=1, keepdims=True) - (values @ member)[:, self.folds]
 
 
 def out_of_fold_scores(regressions: OutOfFold, labels: Bools) -> Floats:
@@ -174,8 +172,7 @@ def out_of_fold_scores(regressions: OutOfFold, labels: Bools) -> Floats:
     share = members / (members + others)
     scores = np.where(both, (regressions.predictions(y) - share) / (share * (1 - share)), 0.0)
     means = [regressions.outside(scores * inside) / count for inside, count in ((y, members), (1 - y, others))]
-    rounded: Floats = np.where(both, scores - (means[0] + means[1]) / 2, 0.0).round(_DECIMALS)
-    return rounded
+    return np.where(both, scores - (means[0] + means[1]) / 2, 0.0).round(_DECIMALS)
 
 
 def permutation_p_value(regressions: OutOfFold, labels: Bools, rng: np.random.Generator, permutations: int) -> float:
@@ -200,5 +197,4 @@ def _auc(scores: Floats, labels: Bools) -> Floats:
     """Area under the ROC curve of every row, ties counted half, float (rows,)."""
     members = labels.sum(axis=1)
     ranks = (rankdata(scores, axis=1) * labels).sum(axis=1) - members * (members + 1) / 2
-    area: Floats = ranks / (members * (labels.shape[1] - members))
-    return area
+    return ranks / (members * (labels.shape[1] - members))

@@ -201,8 +201,7 @@ def differences(features: DocumentFeatures, labels: Bools, rng: np.random.Genera
 
 def _ranks(values: Floats) -> Floats:
     known = values[np.isfinite(values)]
-    ranks: Floats = rankdata(np.where(np.isfinite(values), values, np.median(known) if len(known) else 0.0))
-    return ranks
+    return rankdata(np.where(np.isfinite(values), values, np.median(known) if len(known) else 0.0))
 
 
 def _typical(kind: str, values: Floats) -> float:

@@ -76,8 +76,7 @@ def _gaussian_factor(column: Floats) -> Floats:
         factor = np.vstack([factor, row])
         left = np.maximum(left - np.square(row), 0.0)
         left[at] = 0.0
-    found: Floats = factor.T[place]
-    return found
+    return factor.T[place]
 
 
 def _ranks(column: Floats) -> list[Floats]:

@@ -36,8 +36,7 @@ class Permuted:
 
     def critical(self, alpha: float) -> Floats:
         """The gap above which each statistic is significant at ``alpha``, float (k,)."""
-        critical: Floats = np.quantile(self.largest, 1 - alpha) * self.deviations
-        return critical
+        return np.quantile(self.largest, 1 - alpha) * self.deviations
 
 
 def permute(values: Floats, labels: Bools, rng: np.random.Generator, permutations: int = PERMUTATIONS) -> Permuted:
@@ -72,8 +71,7 @@ def _gaps(values: Floats, labels: Bools) -> Floats:
     ones = labels.astype(np.float64)
     members = ones @ values.T / ones.sum(axis=1, keepdims=True)
     others = (1.0 - ones) @ values.T / (1.0 - ones).sum(axis=1, keepdims=True)
-    gaps: Floats = members - others
-    return gaps
+    return members - others
 
 
 def sign_flip(differences: Sequence[int]) -> float:

@@ -142,8 +142,7 @@ def _last_below(fpr: Floats, tpr: Floats, limit: float) -> Floats:
     needed = bisect_right(range(len(fpr)), most, key=lambda row: float(np.fmin.reduce(fpr[row])))
     last = np.maximum((fpr[:needed] <= most).sum(axis=0) - 1, 0)
     nan = ~np.isfinite(fpr[-1]) | ~np.isfinite(tpr[-1])
-    found: Floats = np.where(nan, np.nan, np.take_along_axis(tpr, last[None], axis=0)[0])
-    return found
+    return np.where(nan, np.nan, np.take_along_axis(tpr, last[None], axis=0)[0])
 
 
 def sweep(scores: Floats, labels: Bools, rows: Integers | None = None) -> Sweep:
@@ -200,8 +199,7 @@ def resolvable(scores: Floats, labels: Bools, limit: float) -> str | None:
 def accuracy(calls: Bools, labels: Bools, weights: Floats | None = None) -> Floats:
     """Share of right calls, float (resamples,)."""
     weights = np.ones((1, len(calls))) if weights is None else weights
-    right: Floats = weights @ (calls == labels).astype(np.float64) / weights.sum(axis=1)
-    return right
+    return weights @ (calls == labels).astype(np.float64) / weights.sum(axis=1)
 
 
 def balanced_accuracy(calls: Bools, labels: Bools, weights: Floats | None = None) -> Floats:
@@ -214,8 +212,7 @@ def balanced_accuracy(calls: Bools, labels: Bools, weights: Floats | None = None
     with np.errstate(invalid="ignore", divide="ignore"):
         members = weights @ (right * labels) / (weights @ labels.astype(np.float64))
         others = weights @ (right * ~labels) / (weights @ (~labels).astype(np.float64))
-    both: Floats = (members + others) / 2
-    return both
+    return (members + others) / 2
 
 
 def right_calls(calls: Bools, labels: Bools, rows: Integers, counts: NDArray[Scalar]) -> tuple[Floats, Floats]:

@@ -88,5 +88,4 @@ def principal_components(values: Floats, components: int) -> Floats:
     """
     centred = values - values.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    found: Floats = (left * sizes)[:, :components]
-    return found
+    return (left * sizes)[:, :components]

@@ -67,8 +67,7 @@ def delta_of(loss: LossDistribution, epsilons: Floats) -> Floats:
     masses, scaled = _above(loss)
     index = np.clip(np.floor(epsilons / loss.step).astype(int) - loss.first, 0, len(masses) - 1)
     past = np.minimum(epsilons - loss.losses[index], loss.step)  # masses above the last point are zero
-    found: Floats = np.clip(loss.infinite + masses[index] - np.exp(past) * scaled[index], 0.0, 1.0)
-    return found
+    return np.clip(loss.infinite + masses[index] - np.exp(past) * scaled[index], 0.0, 1.0)
 
 
 def epsilon_of(loss: LossDistribution, delta: float) -> float:

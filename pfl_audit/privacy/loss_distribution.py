@@ -41,8 +41,7 @@ class LossDistribution:
     @property
     def losses(self) -> Floats:
         """Points of the grid, float (n,)."""
-        found: Floats = self.step * (self.first + np.arange(len(self.masses), dtype=np.float64))
-        return found
+        return self.step * (self.first + np.arange(len(self.masses), dtype=np.float64))
 
     def log_moment(self, order: float) -> float:
         """Log of the sum of ``masses * exp(order * losses)``, infinite losses left out."""
@@ -120,8 +119,7 @@ def sampled_loss(outputs: float, rate: float, noise: float) -> float: ...
 def sampled_loss(outputs: Floats, rate: float, noise: float) -> Floats: ...
 def sampled_loss(outputs: float | Floats, rate: float, noise: float) -> float | Floats:
     """Loss of P against Q at ``outputs``, elementwise, in units of the clipping norm; the rate is below 1."""
-    found: Floats = np.logaddexp(np.log1p(-rate), np.log(rate) + (2 * outputs - 1) / (2 * noise**2))
-    return found
+    return np.logaddexp(np.log1p(-rate), np.log(rate) + (2 * outputs - 1) / (2 * noise**2))
 
 
 def _cells(at: Floats) -> tuple[Floats, Floats]:

@@ -120,8 +120,7 @@ class SampledGaussian:
         deltas, factors = self._lines
         crossings = -np.diff(deltas) / np.diff(factors)  # at which the next line becomes the lower one, decreasing
         index = len(deltas) - 1 - np.searchsorted(np.maximum.accumulate(crossings[::-1]), fprs)
-        bounds: Floats = np.minimum(deltas[index] + factors[index] * fprs, 1.0)
-        return bounds
+        return np.minimum(deltas[index] + factors[index] * fprs, 1.0)
 
     def __post_init__(self) -> None:
         run = self.sampling  # rates next to nothing are raised: more sampling costs more
@@ -228,8 +227,7 @@ class _Closed:
             middle = epsilon / shifts
             apart = np.exp(log_ndtr(shifts / 2 - middle)) - np.exp(epsilon + log_ndtr(-shifts / 2 - middle))
             total[place] += weights @ apart
-        found: Floats = np.clip(total, 0.0, 1.0)
-        return found
+        return np.clip(total, 0.0, 1.0)
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon of at least 0."""

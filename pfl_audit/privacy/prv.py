@@ -72,8 +72,7 @@ class RoundLoss:
         t = np.asarray(t, dtype=np.float64)
         atom = (t < 0) if upper else (t >= 0)
         rate = self._sampling.client_rate
-        mixed: Floats = (1 - rate) * atom + rate * self._sampled(t, upper=upper)
-        return mixed
+        return (1 - rate) * atom + rate * self._sampled(t, upper=upper)
 
     def _sampled(self, t: Floats, *, upper: bool) -> Floats:
         p, s = self._sampling.provider_rate, self._noise

@@ -46,10 +46,7 @@ class RunCost:
     def divergences(self, orders: Sequence[float]) -> Floats:
         """Rényi divergences of all rounds at these orders, float (n,), at least 0."""
         at = np.array(orders)
-        found: Floats = (
-            self.sampling.rounds * round_moments(self.sampling, self.noise_multiplier, at, self.kind) / (at - 1)
-        )
-        return found
+        return self.sampling.rounds * round_moments(self.sampling, self.noise_multiplier, at, self.kind) / (at - 1)
 
 
 def filter_epsilon(divergence: float, order: float, delta: float) -> float:

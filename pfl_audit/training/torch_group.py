@@ -171,8 +171,7 @@ class TorchGroup:
             AuditError: As exchange.
         """
         content = torch.empty(self.exchange({})[0]["bytes"], dtype=torch.uint8)
-        order: dict[str, Any] = json.loads(self.broadcast(content).numpy().tobytes())
-        return order
+        return json.loads(self.broadcast(content).numpy().tobytes())
 
     def broadcast(self, tensor: Tensor) -> Tensor:
         """The tensor of the process that leads, in place of one of its shape and type."""

@@ -141,8 +141,7 @@ def _same(across: _Edges) -> Bools:
 
 def _sizes(boxes: Ints, name: str) -> Ints:
     first, second = {"w": (0, 2), "h": (1, 3)}[name]
-    sizes: Ints = np.clip(boxes[:, second] - boxes[:, first], 0, _LARGEST_SIZE)
-    return sizes
+    return np.clip(boxes[:, second] - boxes[:, first], 0, _LARGEST_SIZE)
 
 
 def _unexplained(table: Tensor, signals: Floats, rows: Ints) -> float:

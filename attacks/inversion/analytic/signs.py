@@ -37,8 +37,7 @@ def only_signs(position: Tensor) -> bool:
 def looked_up(table: Tensor) -> Tensor:
     """Bool (rows,), rows that moved by more than weight decay."""
     sizes = table.double().norm(dim=1)
-    moved: Tensor = sizes > _MOVED * sizes.max()
-    return moved
+    return sizes > _MOVED * sizes.max()
 
 
 def tokens_by_direction(rows: Floats, numbers: Ints, places: Floats) -> Reading:
@@ -76,5 +75,4 @@ def tokens_from_signs(word: Tensor, position: Tensor, first: int) -> Reading:
 
 
 def _unit(rows: Floats) -> Floats:
-    found: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
-    return found
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)

@@ -53,8 +53,7 @@ def output_states(word: Tensor) -> Tensor | None:
 
 def _span(rows: Tensor) -> Tensor:
     _, values, basis = torch.linalg.svd(rows, full_matrices=False)
-    spanned: Tensor = basis[: int((values > _SMALL * values[0]).sum())]
-    return spanned
+    return basis[: int((values > _SMALL * values[0]).sum())]
 
 
 def _holds_most(basis: Tensor, rows: Tensor) -> bool:

@@ -54,5 +54,4 @@ class FeedInputs:
         texts = [text_of(self._encoder, page) for page in sequences]
         pixels = self._picture.expand(len(texts), -1, -1, -1)
         held = layer_input(self._layer, lambda: self._model.loss(pixels, texts))
-        found: Floats = held[:, : sequences.shape[1]].cpu().double().numpy()
-        return found
+        return held[:, : sequences.shape[1]].cpu().double().numpy()

@@ -173,8 +173,7 @@ def _output_states(word: Tensor, noise: Noise) -> Floats:
         held = values > max(loud, _ROUNDED * noise.rounding * float(values[0]))
         alone = left[:, held].square().sum(dim=1) > _ALONE
         if alone.all() or not alone.any():
-            kept: Floats = basis[held].numpy()
-            return kept
+            return basis[held].numpy()
         quiet = quiet[~alone]
 
 

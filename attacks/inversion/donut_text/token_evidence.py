@@ -95,8 +95,7 @@ def _left(tables: tuple[Tensor, ...], handled: tuple[Tensor, ...], rounding: flo
 def _flat(sums: Tensor) -> Tensor:
     """Without their means, and of length 1."""
     flat = _centred(sums)
-    unit: Tensor = flat / flat.norm(dim=-1, keepdim=True).clamp_min(1e-300)
-    return unit
+    return flat / flat.norm(dim=-1, keepdim=True).clamp_min(1e-300)
 
 
 def _centred(sums: Tensor) -> Tensor:

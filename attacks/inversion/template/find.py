@@ -90,8 +90,7 @@ def _patches(drawn: MatLike | NDArray[np.bool_], connectivity: int, *, width: fl
     A page of noise has millions of smaller ones, which never become lists.
     """
     _, _, stats, _ = cv2.connectedComponentsWithStats(drawn.astype(np.uint8), connectivity=connectivity)
-    found: list[list[int]] = stats[1:][stats[1:, 2] >= width].tolist()
-    return found
+    return stats[1:][stats[1:, 2] >= width].tolist()
 
 
 def _lines(ink: Bools) -> list[_Frame]:

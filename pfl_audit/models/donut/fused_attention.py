@@ -97,10 +97,7 @@ def _decoder_attention(
 ) -> tuple[Tensor, Tensor]:
     """Attention of the decoder; with a cache, as in generation, that of transformers."""
     if past_key_values is not None:
-        found: tuple[Tensor, Tensor] = type(module).forward(
-            module, hidden_states, key_value_states, past_key_values, attention_mask, **others
-        )
-        return found
+        return type(module).forward(module, hidden_states, key_value_states, past_key_values, attention_mask, **others)
     heads, size = module.num_heads, module.head_dim
     other = hidden_states if key_value_states is None else key_value_states
     query = _heads(module.q_proj(hidden_states) * module.scaling, size)
@@ -123,8 +120,7 @@ def _joined(values: Tensor, heads: int) -> Tensor:
 
 
 def _layer_norm(module: Any, values: Tensor) -> Tensor:
-    found: Tensor = _apply(_Norm, values, module.weight, module.bias, module.eps)
-    return found
+    return _apply(_Norm, values, module.weight, module.bias, module.eps)
 
 
 class _Attention(Function):

@@ -140,8 +140,7 @@ class DonutWriter:
                 use_cache=True,
                 logits_to_keep=1,
             )
-            scores: Tensor = in_double(out.logits[:, -1]).log_softmax(dim=-1)
-            return scores
+            return in_double(out.logits[:, -1]).log_softmax(dim=-1)
 
         def advance(parents: Tensor, tokens: Tensor) -> Tensor:
             rows.select(parents.to(self._device))

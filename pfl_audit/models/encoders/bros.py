@@ -23,8 +23,7 @@ class SharedGeometry(BrosSelfAttention):  # type: ignore[misc]
         """States (b, n, hidden) and positions (n, n, b or 1, d) to states, and the attention probabilities."""
         rows, tokens, hidden = hidden_states.shape
         if rows == 1 or bbox_pos_emb.shape[2] == rows:
-            own: tuple[Tensor, Tensor] = super().forward(hidden_states, bbox_pos_emb, attention_mask, **given)
-            return own
+            return super().forward(hidden_states, bbox_pos_emb, attention_mask, **given)
         heads = (rows, tokens, self.num_attention_heads, self.attention_head_size)
         query, key, value = (
             project(hidden_states).view(heads).transpose(1, 2) for project in (self.query, self.key, self.value)

@@ -32,8 +32,7 @@ class RelationExtractor(nn.Module):
         """Float (b, n, hidden) to scores (b, n, n + 1); the last column is nowhere."""
         nowhere = self.dummy_node.expand(len(hidden), 1, -1)
         keys = self.key(self.drop(torch.cat([hidden, nowhere.to(hidden.dtype)], dim=1)))
-        scores: Tensor = self.query(self.drop(hidden)) @ keys.transpose(1, 2)
-        return scores
+        return self.query(self.drop(hidden)) @ keys.transpose(1, 2)
 
 
 def add_head(network: nn.Module, config: EncoderConfig, words: nn.Embedding, text: Any) -> None:
@@ -83,8 +82,7 @@ def _classifier(config: EncoderConfig, text: Any) -> nn.Module:
     if config.backbone != "layoutlmv3" or len(config.tags) < 10:
         return nn.Linear(config.hidden, len(config.tags))
     text.num_labels = len(config.tags)
-    head: nn.Module = LayoutLMv3ClassificationHead(text)
-    return head
+    return LayoutLMv3ClassificationHead(text)
 
 
 def mlm_head(backbone: Backbone) -> str:

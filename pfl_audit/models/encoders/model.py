@@ -231,8 +231,7 @@ class EncoderModel(OpenedCheckpoint):
         here = gradient[torch.arange(len(places), device=self._device), places]
         table = self.network.words.weight
         masked = (here * table[self.tokenizer.mask]).sum(dim=1, keepdim=True)
-        estimates: Tensor = losses.detach()[:, None] + here @ table.T - masked
-        return estimates
+        return losses.detach()[:, None] + here @ table.T - masked
 
     def _labels(self, attempts: Sequence[Attempt]) -> dict[int, WindowLabels]:
         """Labels of each window, by the id of its blank."""

@@ -50,8 +50,7 @@ class FormEncoder(nn.Module):
     @property
     def words(self) -> nn.Embedding:
         """The embedding of tokens."""
-        words: nn.Embedding = self.backbone.embeddings.word_embeddings
-        return words
+        return self.backbone.embeddings.word_embeddings
 
     def page(self, pixels: Tensor) -> Tensor:
         """Feature maps of pages, (pages, c, h, w), to be shared by all their windows.
@@ -68,8 +67,7 @@ class FormEncoder(nn.Module):
             return pixels
         if self.visual is None:
             raise ValueError("a unimodal encoder sees no page")
-        features: Tensor = self.visual.page(pixels)
-        return features
+        return self.visual.page(pixels)
 
     def hidden(self, batch: FormBatch) -> Tensor:
         """The backbone's last layer, (b, n, hidden)."""
@@ -85,8 +83,7 @@ class FormEncoder(nn.Module):
         elif self.config.backbone == "bros":
             alike = bool((batch.boxes == batch.boxes[:1]).all())
             given["bbox"] = batch.boxes[:1] if alike else batch.boxes
-        last: Tensor = self.backbone(**given).last_hidden_state
-        return last
+        return self.backbone(**given).last_hidden_state
 
     def forward(self, batch: FormBatch) -> Logits:
         """Logits of every token."""

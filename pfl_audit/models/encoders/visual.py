@@ -44,13 +44,11 @@ class Vision(nn.Module):
 
     def page(self, pixels: Tensor) -> Tensor:
         """Pixels (pages, 3, side, side) to feature maps (pages, c, h, w)."""
-        features: Tensor = self.backbone(pixels).last_hidden_state
-        return features
+        return self.backbone(pixels).last_hidden_state
 
     def forward(self, features: Tensor, boxes: Tensor, page: Tensor) -> Tensor:
         """Visual term of each token's embedding, (b, n, hidden)."""
-        seen: Tensor = self.projection(self.norm(roi_align(features, boxes, page, self.bins)))
-        return seen
+        return self.projection(self.norm(roi_align(features, boxes, page, self.bins)))
 
 
 def roi_align(features: Tensor, boxes: Tensor, page: Tensor, bins: int) -> Tensor:

@@ -50,8 +50,7 @@ class TrainableLayoutLm(LayoutLmQa, WordTraining):
 
     def own_tensors(self) -> Mapping[str, Tensor]:
         """The network's tensors."""
-        tensors: Mapping[str, Tensor] = self.network.state_dict()
-        return tensors
+        return self.network.state_dict()
 
 
 def open_training(

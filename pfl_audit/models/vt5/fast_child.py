@@ -67,8 +67,7 @@ class ConfinedPieces:
 
     def name(self, token: int) -> str | None:
         """What a piece is called."""
-        name: str | None = self._ask("name", token)
-        return name
+        return self._ask("name", token)
 
     def _ask(self, what: str, value: object) -> Any:
         try:

@@ -70,8 +70,7 @@ class InputBuilder:
         page = Image.new("RGB", (size, size), (255, 255, 255))
         if document.image is not None:
             page = _resized(document.image, document.image.digest, size)
-        pixels: Tensor = _processor()(page, return_tensors="pt")["pixel_values"][0]
-        return pixels
+        return _processor()(page, return_tensors="pt")["pixel_values"][0]
 
     def _page(self, document: Document) -> Text:
         known = self._words.get(id(document))

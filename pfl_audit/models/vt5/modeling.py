@@ -39,8 +39,7 @@ class Projection(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., inputs) to (..., outputs)."""
-        out: Tensor = self.layers[0](x)
-        return out
+        return self.layers[0](x)
 
 
 class SpatialEmbedding(nn.Module):
@@ -60,13 +59,11 @@ class SpatialEmbedding(nn.Module):
         left, top, right, bottom = boxes.unbind(-1)
         total = self.x_position_embeddings(left) + self.y_position_embeddings(top)
         total = total + self.x_position_embeddings(right) + self.y_position_embeddings(bottom)
-        out: Tensor = self.LayerNorm(total)
-        return out
+        return self.LayerNorm(total)
 
     def forward(self, boxes: Tensor) -> Tensor:
         """Map int64 (batch, text, 4) to float (batch, text, width)."""
-        out: Tensor = self.spatial_emb_matcher(self.dropout(self.positions(boxes)))
-        return out
+        return self.spatial_emb_matcher(self.dropout(self.positions(boxes)))
 
 
 class VisualEmbedding(nn.Module):
@@ -79,13 +76,11 @@ class VisualEmbedding(nn.Module):
 
     def encode(self, pixels: Tensor) -> Tensor:
         """Map pixels (pages, channels, height, width) to DiT features (pages, patches + 1, DiT width)."""
-        features: Tensor = self.image_model(pixel_values=pixels).last_hidden_state
-        return features
+        return self.image_model(pixel_values=pixels).last_hidden_state
 
     def forward(self, features: Tensor) -> Tensor:
         """Map DiT features to (pages, patches + 1, width)."""
-        out: Tensor = self.visual_emb_matcher(features)
-        return out
+        return self.visual_emb_matcher(features)
 
 
 class Vt5(nn.Module):

@@ -58,8 +58,7 @@ class Owners:
     def drop(self, dropout: Any, rows: Tensor, counts: Sequence[int]) -> Tensor:
         """A dropout layer; each owner draws what it would draw alone."""
         if not self.generators or not isinstance(dropout, nn.Dropout) or not dropout.training or not dropout.p:
-            out: Tensor = dropout(rows)
-            return out
+            return dropout(rows)
         kept = torch.empty_like(rows)
         for part, generator in zip(torch.split(kept, self.rows(counts)), self.generators, strict=True):
             part.bernoulli_(1 - dropout.p, generator=generator)
@@ -144,8 +143,7 @@ def _stack(
 
 def norm(layer: Any, rows: Tensor) -> Tensor:
     """T5's layer norm of rows, float (rows, width)."""
-    out: Tensor = _apply(RootMeanSquareNorm)(rows, layer.weight, layer.variance_epsilon)
-    return out
+    return _apply(RootMeanSquareNorm)(rows, layer.weight, layer.variance_epsilon)
 
 
 def feed_forward(layer: Any, rows: Tensor) -> Tensor:
@@ -197,5 +195,4 @@ def attention_bias(layer: Any, longest: int) -> Tensor:
     row = layer.relative_attention_bias(buckets).t()
     if layer.is_decoder:
         row = row.masked_fill(distances > 0, -torch.inf)
-    bias: Tensor = row.unfold(1, longest, 1).flip(1).contiguous()
-    return bias
+    return row.unfold(1, longest, 1).flip(1).contiguous()

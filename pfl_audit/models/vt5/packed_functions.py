@@ -20,8 +20,7 @@ class RootMeanSquareNorm(torch.autograd.Function):
         """Return float (rows, width)."""
         scale = torch.linalg.vecdot(x, x).div_(x.shape[1]).add_(epsilon).rsqrt_()[:, None]
         context.save_for_backward(x, weight, scale)
-        out: Tensor = (x * scale).mul_(weight)
-        return out
+        return (x * scale).mul_(weight)
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:

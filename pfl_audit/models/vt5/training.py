@@ -118,8 +118,7 @@ class TrainableVt5(Vt5Responder, DenoisingModel):
         text = collate([Text(one["ids"].numpy(), one["boxes"].numpy()) for one in tensors]).to(self._device)
         labels = collate_labels([one["labels"] for one in tensors]).to(self._device)
         embeddings, mask = self.network.embed(text, self._encoded(pages))
-        loss: Tensor = self.network.language_backbone(inputs_embeds=embeddings, attention_mask=mask, labels=labels).loss
-        return loss
+        return self.network.language_backbone(inputs_embeds=embeddings, attention_mask=mask, labels=labels).loss
 
     def _encoded(self, pages: Tensor) -> Tensor:
         """DiT features of pages, or of kept pixels where the DiT is trained."""

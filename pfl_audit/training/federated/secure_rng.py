@@ -65,8 +65,7 @@ class SecretStream:
 
     def poisson_sample(self, rate: float, size: int, *context: str | int) -> list[int]:
         """Poisson sample of the numbers below ``size``, each drawn independently with probability ``rate``."""
-        drawn: list[int] = np.flatnonzero(self.uniform(size, *context) < rate).tolist()
-        return drawn
+        return np.flatnonzero(self.uniform(size, *context) < rate).tolist()
 
     def fixed_size_sample(self, count: int, size: int, *context: str | int) -> list[int]:
         """``count`` of the numbers below ``size``, drawn without replacement, ascending."""
@@ -75,8 +74,7 @@ class SecretStream:
 
 def smallest(numbers: NDArray[np.float64], count: int) -> list[int]:
     """Indices of the ``count`` smallest numbers, ascending: of uniform numbers, a draw without replacement."""
-    drawn: list[int] = sorted(np.argsort(numbers, kind="stable")[:count].tolist())
-    return drawn
+    return sorted(np.argsort(numbers, kind="stable")[:count].tolist())
 
 
 def seed_for(seed: int, *context: str | int) -> int:

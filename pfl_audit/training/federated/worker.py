@@ -72,8 +72,7 @@ class Worker:
         numbers = np.array([stream.uniform(1, *context, tag)[0] for tag in self.client.tags])
         if settings.sampling == "fixed-size" and settings.providers_per_round is not None:
             return smallest(numbers, settings.providers_per_round)
-        drawn: list[int] = np.flatnonzero(numbers < settings.provider_rate).tolist()
-        return drawn
+        return np.flatnonzero(numbers < settings.provider_rate).tolist()
 
     def report(self, round_number: int, participants: int, weights: Tensor, advance: Callable[[int], None]) -> Report:
         """Train for a round and report the update.

@@ -158,8 +158,7 @@ class ClientState:
 
     @property
     def _rounds(self) -> dict[str, Any]:
-        rounds: dict[str, Any] = self._kept.setdefault("rounds", {})
-        return rounds
+        return self._kept.setdefault("rounds", {})
 
     def _write(self, **changes: Any) -> None:
         self._kept |= changes
