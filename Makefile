@@ -39,7 +39,6 @@ bench: $(VENV)/.developed ## Time the engine and the trainer against plain loops
 	$(BIN)/python -m tests.bench.federated
 	$(BIN)/python -m tests.bench.accountant
 	$(BIN)/python -m tests.bench.inversion_loop
-	$(BIN)/python -m tests.bench.fused_attention
 	$(BIN)/python -m tests.bench.results_file
 	$(BIN)/python -m tests.bench.candidates
 	$(BIN)/python -m tests.bench.workers

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from pfl_audit.documents.images import Box
 from pfl_audit.files import sha256_json
-from pfl_audit.models.donut.fused_attention import fuse
 from pfl_audit.models.donut.model import DonutModel
 from pfl_audit.models.donut.network import page_features
 from pfl_audit.models.donut.pixels import PixelSettings
@@ -30,9 +29,6 @@ class DonutGradients(DonutModel):
     ``inputs.InputBuilder.example`` makes them. The loss is the mean cross-entropy of a sample's own label tokens,
     then the mean over the samples: a batch's gradient is the mean of its samples', however long their answers are.
     transformers takes one mean over all tokens of a batch, which is the same for one sample.
-
-    Args:
-        fused: Whether second derivatives are fused; otherwise plain autograd computes them.
     """
 
     reads = False
@@ -40,11 +36,9 @@ class DonutGradients(DonutModel):
     fusion: tuple[str, ...] | None = ("encoder.",)
     patch_embedding = "encoder.embeddings.patch_embeddings.projection.weight"
 
-    def __init__(self, folder: Path, device: str = "cpu", *, fused: bool = True) -> None:
+    def __init__(self, folder: Path, device: str = "cpu") -> None:
         super().__init__(folder, device)
         self.network.requires_grad_(True)
-        if fused and (note := fuse(self.network)):
-            self.notes.append(note)
         self.fingerprint = sha256_json(["gradients", GRADIENT_VERSION, self.fingerprint])
         self.page = self._pixels.page
 
