@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 
 from pfl_audit.metrics.arrays import Bools
+from pfl_audit.metrics.relabelling import Relabelling
 
 SIDE = 6
 """Units of a class: 924 arrangements, of which the rarest has a p-value of 2 / 925 (it counts as drawn, too)."""
@@ -30,7 +31,11 @@ def exact() -> Iterator[None]:
         assert len(labels) == every.shape[1]
         return np.concatenate([labels[None], every])
 
+    def drawn(relabelling: Relabelling, rng: np.random.Generator, count: int) -> Bools:
+        return rows(relabelling.labels, rng, count)
+
     with (
+        patch.object(Relabelling, "draw", drawn),
         patch("pfl_audit.metrics.permutation.permuted_rows", rows),
         patch("pfl_audit.metrics.contrasts.permuted_rows", rows),
     ):

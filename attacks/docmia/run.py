@@ -12,11 +12,12 @@ import pandas as pd
 from pfl_audit.attacks.docmia.optimise import optimise_documents
 from pfl_audit.attacks.docmia.specs import PARTS, PROXY, PROXY_ROW, WHOLE, DocmiaSettings
 from pfl_audit.attacks.membership import present
-from pfl_audit.attacks.membership.classifiers import predict_kmeans
+from pfl_audit.attacks.membership.basis import Basis, make_basis
+from pfl_audit.attacks.membership.classifiers import draw_known, predict_kmeans
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, Trial, measure
 from pfl_audit.attacks.membership.present_decision import finding, metrics
-from pfl_audit.attacks.membership.rows import DOCUMENTS, AttackRow
+from pfl_audit.attacks.membership.rows import AttackRow
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.failures import failure
@@ -27,13 +28,15 @@ from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import cannot_write, make_folder, sha256_json
 from pfl_audit.fitness.blind import blind_baseline
 from pfl_audit.fitness.document_features import document_features
-from pfl_audit.metrics.arrays import Bools, Floats
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.training.run import run_training
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.start import TrainRun
 
 FEWEST = 4
 """Documents of each class below which nothing is measured."""
+_KNOWN = 0.15
+"""Share of the documents that is set aside, by which it is told how well a control reads."""
 _CONTROL = "the same optimisation of a model that saw neither class"
 
 
@@ -88,11 +91,11 @@ class _Run:
             tables["control"] = self._table(others[0])
             both = tables["target"].index.intersection(tables["control"].index)
             tables = {model: table.loc[both] for model, table in tables.items()}
-        outcomes, decision = self._judged(tuple(PARTS), tables)
+        outcomes, decision, basis = self._judged(tuple(PARTS), tables)
         checks = [
             self._part(spec, outcomes["target"][row.id]) for row, spec in PARTS.items() if spec.id in context.checks
         ]
-        return [self._whole(WHOLE, decision, outcomes, controlled="control" in tables), *checks]
+        return [self._whole(WHOLE, decision, outcomes, basis), *checks]
 
     def black_box(self) -> list[Check]:
         """The distance of a proxy model that was trained on the answers of the model under audit."""
@@ -103,8 +106,8 @@ class _Run:
             workers = None
         purpose = "documents, on the proxy model"
         table = optimise_documents(folder, fingerprint, corpus, self.settings, self.context, purpose, workers)
-        outcomes, decision = self._judged((PROXY_ROW,), {"target": table})
-        return [self._whole(PROXY, decision, outcomes, controlled=False)]
+        outcomes, decision, basis = self._judged((PROXY_ROW,), {"target": table})
+        return [self._whole(PROXY, decision, outcomes, basis)]
 
     def _table(self, name: str) -> pd.DataFrame:
         context, purpose = self.context, f"documents, on the {name} model"
@@ -115,40 +118,38 @@ class _Run:
 
     def _judged(
         self, rows: Sequence[AttackRow], tables: Mapping[str, pd.DataFrame]
-    ) -> tuple[dict[str, dict[str, Outcome]], Decision]:
-        context, documents = self.context, tables["target"].index
+    ) -> tuple[dict[str, dict[str, Outcome]], Decision, Basis]:
+        documents = tables["target"].index
         labels = np.array([self.members[unit] for unit in documents], dtype=bool)
         if min(int(labels.sum()), int((~labels).sum())) < FEWEST:
             raise NotAuditableError(
                 f"fewer than {FEWEST} members or non-members could be optimised on", "Give more documents"
             )
-        outcomes = {
-            model: {row.id: self._measured(row, score(row, table, context.seed), labels) for row in rows}
-            for model, table in tables.items()
-        }
-        blind = self._blind(list(documents), labels)
-        trusted = "control" in tables or context.classes_random
+        context = self.context
+        known = draw_known(labels, _KNOWN, context.seed)
+        test = np.setdiff1d(np.arange(len(labels)), known)
+        groups = [context.groups[unit] for unit in documents]
+
+        def measured(row: AttackRow, table: pd.DataFrame) -> Outcome:
+            whole = score(row, table, context.seed)
+            trial = Trial(test, whole.calls[test], whole.scores[test])
+            return measure(row, 0, labels, (trial,), context.rng("docmia", "bootstrap"), groups)
+
+        outcomes = {model: {row.id: measured(row, table) for row in rows} for model, table in tables.items()}
+        kept = frozenset(documents)
+        corpus = self.corpus.where(lambda query: query.document.unit in kept)
+        described = document_features(corpus, context.progress)
+        blind = blind_baseline(described, labels, context.rng("docmia", "blind"), groups=groups)
+        aside = set(documents[known[~labels[known]]])
+        basis = make_basis(context, corpus, list(documents[test]), labels[test], aside, blind)
         decision = decide_membership(
             [*outcomes["target"].values()],
             outcomes.get("control", {}),
-            blind,
+            basis,
             context.budget,
             context.rng("docmia", "permutation"),
-            trusted=trusted,
         )
-        return outcomes, decision
-
-    def _measured(self, row: AttackRow, trial: Trial, labels: Bools) -> Outcome:
-        return measure(row, 0, labels, (trial,), self.context.rng("docmia", "bootstrap"))
-
-    def _blind(self, documents: Sequence[str], labels: Bools) -> Outcome:
-        """What the documents alone show about the same documents, resampled in the same way."""
-        kept = frozenset(documents)
-        described = document_features(
-            self.corpus.where(lambda query: query.document.unit in kept), self.context.progress
-        )
-        found = blind_baseline(described, labels, self.context.rng("docmia", "blind"))
-        return self._measured(DOCUMENTS, Trial(np.arange(len(labels)), found.scores > 0, found.scores), labels)
+        return outcomes, decision, basis
 
     def _part(self, spec: CheckSpec, outcome: Outcome) -> Check:
         return spec.ran(
@@ -158,21 +159,16 @@ class _Run:
         )
 
     def _whole(
-        self, spec: CheckSpec, decision: Decision, outcomes: Mapping[str, Mapping[str, Outcome]], *, controlled: bool
+        self, spec: CheckSpec, decision: Decision, outcomes: Mapping[str, Mapping[str, Outcome]], basis: Basis
     ) -> Check:
         context, strongest = self.context, decision.strongest.outcome
-        beside = {"control": outcomes["control"][strongest.row.id]} if controlled else {}
+        beside = {name: found[strongest.row.id] for name, found in outcomes.items() if name == "control"}
         own = [] if len(outcomes["target"]) > 1 else present.metrics(strongest, "proxy", context.unit)
         return spec.ran(
             settings=self.settings.model_dump(mode="json") | {"alpha": context.budget.leak},
             metrics=[*metrics(decision, "control", context.unit), *own],
             curves=[present.roc(strongest, beside)],
-            finding=finding(
-                decision,
-                _CONTROL if controlled else None,
-                context.unit,
-                trusted=controlled or context.classes_random,
-            ),
+            finding=finding(decision, basis, _CONTROL),
         )
 
     def _proxy(self) -> tuple[Path, Corpus]:

@@ -1,45 +1,36 @@
-"""One finding from many attacks: the strongest of each level of access, tested against the best that chance gives any.
+"""One finding from many attacks, by one test: of the attacks that were named beforehand, the largest gap.
 
-Source of max-T: Westfall and Young (1993). What a control and the documents alone show is subtracted, over the same
-resampled providers, with bounds that hold for all attacks of a level at once.
+The statistic of an attack is the AUC of its score less that of the same attack on a control, by company, with what the
+documents explain taken off; the labels are arranged as the documents allow (``basis``, ``metrics.relabelling``). The
+largest standardised gap of the attacks is compared with the largest under each arrangement (max-T, Westfall and Young
+1993), so that what holds for one holds for all levels of access at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
+from scipy.stats import rankdata
 
+from pfl_audit.attacks.membership.basis import Basis
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
 from pfl_audit.attacks.membership.rows import ACCESS
 from pfl_audit.core.results import Level
-from pfl_audit.core.verdict import COMPARED, COMPARED_ATTACKS, Bound, Budget, at_most_weak, level_of
-from pfl_audit.metrics.intervals import Estimate, estimate
-from pfl_audit.metrics.permutation import permute
+from pfl_audit.core.verdict import Budget, level_of
+from pfl_audit.metrics import ranking
+from pfl_audit.metrics.arrays import Floats
+from pfl_audit.metrics.intervals import Estimate, bootstrap_counts, estimate
+from pfl_audit.metrics.permutation import PERMUTATIONS, compare
 from pfl_audit.metrics.power import smallest_effect
 
 LARGEST_UNSEEN: Final = 0.70
 """Balanced accuracy (or AUC) that the audit must have been able to find before it says "no evidence"."""
 _RANK: Final[tuple[Level, ...]] = ("leak", "weak", "unresolved", "none")
-
-
-@dataclass(frozen=True)
-class Compared:
-    """An attack compared with what explains its number without a leak.
-
-    Attributes:
-        other: What that reaches by the same metric.
-        difference: Attack minus other, over the same resamples.
-        bound: One-sided lower bound of the difference that holds for all attacks of the level at once.
-        critical: Difference at which that bound leaves zero out.
-    """
-
-    other: Estimate
-    difference: Estimate
-    bound: Bound
-    critical: float
+_NORMAL: Final = NormalDist()
 
 
 @dataclass(frozen=True)
@@ -48,19 +39,24 @@ class Judged:
 
     Attributes:
         outcome: On the model under audit.
-        p_value: Permutation, adjusted for the attacks of its level and for the levels.
-        beside: ``control`` and ``documents`` to what they show, as far as there are.
+        control: The same attack on the control; None where its score subtracts the control already, or without one.
+        difference: AUC of the statistic: 0.5 where the attack tells no more than control and documents.
+        p_value: Share of the arrangements whose largest gap is as large.
         level: Level of this attack by itself.
-        smallest: Smallest value of its metric that four of five such audits would have found.
-        strength: Its gap in standard deviations under permutation.
+        smallest: Smallest AUC of the attack's own score that four of five such audits would have found, at the level of
+            a weak sign.
+        strength: Its gap in standard deviations under the arrangements.
+        refusal: Why nothing is concluded from it, or None.
     """
 
     outcome: Outcome
+    control: Outcome | None
+    difference: Estimate
     p_value: float
-    beside: dict[str, Compared]
     level: Level
     smallest: float
     strength: float
+    refusal: str | None
 
     @property
     def found(self) -> Estimate:
@@ -68,9 +64,9 @@ class Judged:
         return self.outcome.estimates[self.outcome.metric]
 
     @property
-    def order(self) -> tuple[int, float]:
-        """Worst level first, then the strongest."""
-        return _RANK.index(self.level), -self.strength
+    def order(self) -> tuple[bool, int, float]:
+        """Those that can conclude first, then the worst level, then the strongest."""
+        return self.refusal is not None, _RANK.index(self.level), -self.strength
 
 
 @dataclass(frozen=True)
@@ -78,104 +74,92 @@ class Decision:
     """Decision on provider membership over all attacks.
 
     Attributes:
-        by_access: Attacks of each level of access, strongest first; levels from the least access.
+        by_access: Tested attacks of each level of access, strongest first; levels from the least access.
         strongest: The attack that the finding rests on.
+        untested: Attacks that were not named beforehand: their numbers are reported, and decide nothing.
+        critical: Standardised gap from which on one attack alone would be a leak, and one of these.
+        movable: Effective number of units whose labels can move.
     """
 
     level: Level
     by_access: dict[str, tuple[Judged, ...]]
     strongest: Judged
+    untested: tuple[Outcome, ...]
+    critical: tuple[float, float]
+    movable: float
+
+
+def named(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Attacks that decide: of each level of access those that were named beforehand, else all; and other packages'."""
+    deciding = {one.row.access for one in outcomes if one.row.decides}
+    return [one for one in outcomes if one.row.decides or one.row.kind == "external" or one.row.access not in deciding]
 
 
 def decide_membership(
     outcomes: Sequence[Outcome],
     control: Mapping[str, Outcome],
-    blind: Outcome | None,
+    basis: Basis,
     budget: Budget,
     rng: np.random.Generator,
-    *,
-    trusted: bool,
+    permutations: int = PERMUTATIONS,
 ) -> Decision:
-    """Judge attacks on the same providers together.
+    """Judge attacks on the same providers together, by the draw of known providers that comes first.
+
+    Given who is known, every arrangement of the others' labels is tested with what was learnt from the known, so that
+    nothing has to be learnt again.
 
     Args:
-        outcomes: One an attack, of one T_s, evaluated with the same seeds and bootstrap.
+        outcomes: One an attack, of one T_s, evaluated with the same seeds.
         control: Id of an attack to the same attack on the control, over the same providers.
-        blind: What the documents alone reach, evaluated in the same way.
-        trusted: Whether something speaks against the classes being unlike in themselves: a control, or the user, who
-            declares that they were drawn at random. Else the finding is weak at most.
+        basis: What they are held against.
+        budget: Of the finding.
+        rng: Draws the arrangements and the bootstrap.
+        permutations: Number of arrangements.
     """
-    levels = {access: [one for one in outcomes if one.row.access == access] for access in ACCESS}
-    levels = {access: found for access, found in levels.items() if found}
-    by_access = {}
-    for access, found in levels.items():
-        judged = _judge(found, control, blind, budget, rng, len(levels))
-        if not trusted:  # what distinguishes the classes may be a difference between them that training did not make
-            judged = [replace(one, level=at_most_weak(one.level)) for one in judged]
-        by_access[access] = tuple(sorted(judged, key=lambda one: one.order))
-    first = min((judged[0] for judged in by_access.values()), key=lambda one: one.order)
-    return Decision(first.level, by_access, first)
-
-
-def _judge(
-    outcomes: Sequence[Outcome],
-    control: Mapping[str, Outcome],
-    blind: Outcome | None,
-    budget: Budget,
-    rng: np.random.Generator,
-    levels: int,
-) -> list[Judged]:
-    permuted = permute(np.array([one.values for one in outcomes]), outcomes[0].attacked, rng)
-    critical = permuted.critical(budget.leak / levels) / 2
-    compared = {
-        "control": _compare(outcomes, control, COMPARED_ATTACKS / levels),
-        "documents": _compare(outcomes, {one.row.id: blind for one in outcomes if blind}, COMPARED_ATTACKS / levels),
-    }
+    tested = named(outcomes)
+    beside = [control.get(one.row.id) if basis.subtracts(one.row.reference) else None for one in tested]
+    scores = [
+        basis.statistic(one.trials[0].scores, other.trials[0].scores if other else None)
+        for one, other in zip(tested, beside, strict=True)
+    ]
+    drawn = basis.relabelling
+    permuted = compare(np.array([2.0 * rankdata(each) / len(each) for each in scores]), drawn.draw(rng, permutations))
+    critical = permuted.critical(budget.weak) / 2
+    counts = bootstrap_counts(basis.labels, rng, groups=drawn.groups)
     judged = []
-    for at, one in enumerate(outcomes):
-        found = one.estimates[one.metric]
-        beside = {name: others[one.row.id] for name, others in compared.items() if one.row.id in others}
-        # What explains the number without a leak must be exceeded, from chance upwards.
-        needed = [smallest_effect(float(critical[at]), float(found.samples.std()))]
-        needed += [
-            max(0.0, other.other.value - 0.5) + smallest_effect(other.critical, float(other.difference.samples.std()))
-            for other in beside.values()
-        ]
-        smallest = min(1.0, 0.5 + max(needed))
-        strength = float(permuted.gaps[at] / permuted.deviations[at]) if permuted.deviations[at] > 0 else 0.0
-        p_value = min(1.0, float(permuted.p_values[at]) * levels)
+    for at, (one, other) in enumerate(zip(tested, beside, strict=True)):
+        sweep = ranking.sweep(scores[at], basis.labels)
+        difference = estimate(float(permuted.gaps[at]) / 2 + 0.5, sweep.resampled(counts)[0])
+        smallest = _by_itself(0.5 + smallest_effect(float(critical[at]), float(difference.samples.std())), scores[at])
+        refusal = basis.refusal(one.row.reference)
         level = level_of(
-            [p_value],
-            [found.above(0.5)],
+            [float(permuted.p_values[at])],
+            [],
             budget,
-            compared=[other.bound for other in beside.values()],
-            enough=enough(one.attacked),
+            enough=enough(basis.labels) and refusal is None,
             resolved=smallest <= LARGEST_UNSEEN,
         )
-        judged.append(Judged(one, p_value, beside, level, smallest, strength))
-    return judged
+        strength = float(permuted.scaled[at])
+        judged.append(Judged(one, other, difference, float(permuted.p_values[at]), level, smallest, strength, refusal))
+    judged.sort(key=lambda one: one.order)
+    by_access = {access: tuple(one for one in judged if one.outcome.row.access == access) for access in ACCESS}
+    return Decision(
+        judged[0].level,
+        {access: found for access, found in by_access.items() if found},
+        judged[0],
+        tuple(one for one in outcomes if one not in tested),
+        (_NORMAL.inv_cdf(1 - budget.leak), float(np.quantile(permuted.largest, 1 - budget.leak))),
+        drawn.movable,
+    )
 
 
-def _compare(outcomes: Sequence[Outcome], others: Mapping[str, Outcome], alpha: float) -> dict[str, Compared]:
-    """Differences to others by attack, over the same resamples, with bounds that hold for all of them at once."""
-    pairs = [(one, others[one.row.id]) for one in outcomes if one.row.id in others]
-    if not pairs:
-        return {}
-    values = np.array([one.estimates[one.metric].value - other.estimates[one.metric].value for one, other in pairs])
-    samples = np.array([one.samples[one.metric] - other.samples[one.metric] for one, other in pairs])
-    samples = samples[:, np.isfinite(samples).all(axis=0)]
-    deviations = samples.std(axis=1) if samples.size else np.full(len(values), np.nan)
-    standardised = (samples - values[:, None]) / np.maximum(deviations, 1e-12)[:, None]
-    largest = standardised.max(axis=0) if samples.size else np.array([np.nan])
-    scale = float(np.quantile(largest, 1 - alpha))
+def _by_itself(area: float, statistic: Floats) -> float:
+    """AUC of a score of deviation one whose difference to the control has an AUC, both taken as normal.
 
-    def compared(at: int, one: Outcome, other: Outcome) -> Compared:
-        value, deviation = float(values[at]), float(deviations[at])
-
-        def bound(level: float) -> float:
-            return value - float(np.quantile(largest, 1 - level * alpha / COMPARED)) * deviation
-
-        difference = estimate(value, samples[at])
-        return Compared(other.estimates[one.metric], difference, bound, scale * deviation)
-
-    return {one.row.id: compared(at, one, other) for at, (one, other) in enumerate(pairs)}
+    Args:
+        area: AUC of the statistic.
+        statistic: float (n,).
+    """
+    if area >= 1.0:
+        return 1.0
+    return _NORMAL.cdf(_NORMAL.inv_cdf(area) * float(statistic.std()))

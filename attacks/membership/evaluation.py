@@ -166,12 +166,6 @@ def run_trial(
     return Trial(test, called, called.astype(np.float64) if scores is None else scores)
 
 
-def trial_of(scores: Floats, called: Bools, labels: Bools, seed: int, share: float, equal: bool = False) -> Trial:
-    """Restrict scores and calls to the providers that the draw of a seed leaves to be attacked."""
-    test = np.setdiff1d(np.arange(len(labels)), classifiers.draw_known(labels, share, seed, equal))
-    return Trial(test, called[test], scores[test])
-
-
 def evaluate(
     row: AttackRow,
     table: pd.DataFrame,
@@ -183,6 +177,7 @@ def evaluate(
     rng: np.random.Generator,
     choices: classifiers.Choices = classifiers.OURS,
     base: Outcome | None = None,
+    groups: Sequence[str] | None = None,
 ) -> Outcome:
     """Run an attack with every seed and put intervals around what it achieves.
 
@@ -194,6 +189,7 @@ def evaluate(
         share: Share of the providers that a supervised attacker knows; the rest is attacked by all.
         choices: How classifiers work, and who is known.
         base: For a vote, the outcome of the attack without it on the same subset and seeds.
+        groups: Name of the group of each row, which is resampled as a whole; each by itself if None.
     """
     chosen, chosen_labels = subset(table, labels, s)
     before = base.trials if base is not None else (None,) * len(seeds)
@@ -201,21 +197,34 @@ def evaluate(
         run_trial(row, chosen, chosen_labels, seed, share, choices=choices, base=trial)
         for seed, trial in zip(seeds, before, strict=True)
     )
-    return measure(row, s, chosen_labels, trials, rng)
+    belong = None if groups is None else pd.Series(groups, index=table.index)[chosen.index].tolist()
+    return measure(row, s, chosen_labels, trials, rng, belong)
 
 
-def measure(row: AttackRow, s: int, labels: Bools, trials: tuple[Trial, ...], rng: np.random.Generator) -> Outcome:
-    """Put intervals around what the trials achieved.
+def measure(
+    row: AttackRow,
+    s: int,
+    labels: Bools,
+    trials: tuple[Trial, ...],
+    rng: np.random.Generator,
+    groups: Sequence[str] | None = None,
+) -> Outcome:
+    """Put intervals around what the trials achieved on average: over the providers and over the draws of the known.
+
+    A resample is evaluated on one draw, so that the interval holds the spread over the draws as well.
 
     Args:
         s: Subset: providers with more than ``s`` queries.
         labels: bool (n,), of the subset.
         trials: One a seed.
         rng: Random generator of the bootstrap; from the same state, attacks on the same providers are resampled alike.
+        groups: As of ``evaluate``.
     """
-    counts = bootstrap_counts(labels, rng)
+    numbers = None if groups is None else np.unique(groups, return_inverse=True)[1]
+    counts = bootstrap_counts(labels, rng, groups=numbers)
     values = [_statistics(trial, labels) for trial in trials]
-    samples = [_resampled(trial, labels, counts) for trial in trials]
+    draws = len(trials)
+    samples = [_resampled(trial, labels, counts[:, at::draws]) for at, trial in enumerate(trials)]
     estimates: dict[str, Estimate] = {}
     spread: dict[str, float] = {}
     notes: dict[str, str] = {}
@@ -226,7 +235,9 @@ def measure(row: AttackRow, s: int, labels: Bools, trials: tuple[Trial, ...], rn
     drawn: dict[str, Floats] = {}
     for name in [name for name in values[0] if name not in notes]:
         every = np.array([found[name] for found in values])
-        drawn[name] = np.mean([found[name] for found in samples], axis=0)
+        drawn[name] = np.empty(counts.shape[1])
+        for at, found in enumerate(samples):
+            drawn[name][at::draws] = found[name]
         estimates[name] = estimate(float(every.mean()), drawn[name])
         spread[name] = float(every.std())
     members = np.array([labels[trial.test].mean() for trial in trials])

@@ -10,7 +10,6 @@ import numpy as np
 from pfl_audit.attacks.membership.decision import Decision, Judged
 from pfl_audit.attacks.membership.evaluation import FPR_LIMITS, Outcome, tpr_name
 from pfl_audit.core.frequencies import hundredths, out_of
-from pfl_audit.core.verdict import COMPARED
 from pfl_audit.documents.units import DOCUMENT, Unit
 
 WHO: Final = {
@@ -20,8 +19,6 @@ WHO: Final = {
     "WB": "an attacker who has the model's weights",
 }
 """Attacker by access."""
-_EXPLAINS: Final = {"documents": "the documents alone", "control": "a model that was not trained on them"}
-"""What may reach as much as an attack, by its name in ``Judged.beside``."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +62,13 @@ def _sentence(one: Judged, unit: Unit) -> str:
     access, rates = one.outcome.row.access, rates_of(one.outcome)
     who = WHO[access]
     if one.level in ("none", "unresolved"):
-        explained = [text for name, text in _EXPLAINS.items() if name in one.beside and _explains(one, name)]
-        than = f"with {' or '.join(explained)}" if explained else "by guessing"
+        than = "with a model that was not trained on them" if one.control else "by guessing"
         if one.level == "none":
             return f"{who[:1].upper()}{who[1:]} does no better than {than}."
         why = (
-            "with these documents it cannot be ruled out" if explained else "these documents are too few to rule it out"
+            "nothing here tells whether that is the training"
+            if one.refusal
+            else "these documents are too few to rule it out"
         )
         return f"{who[:1].upper()}{who[1:]} was not shown to do better than {than}; {why}."
     trained = "that were in training" if unit is DOCUMENT else "whose documents were in training"
@@ -80,9 +78,3 @@ def _sentence(one: Judged, unit: Unit) -> str:
         f"{cases[:1].upper()}{cases[1:]}, {who} picks out {count} while wrongly accusing "
         f"{hundredths(rates.accused)} of 100 others{sign}."
     )
-
-
-def _explains(one: Judged, name: str) -> bool:
-    """Whether an attack that is better than guessing is no better than what shows without a leak."""
-    better = one.p_value <= COMPARED and one.found.low > 0.5
-    return better and one.beside[name].difference.low <= 0.0

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Compared, Decision, Judged
+from pfl_audit.attacks.membership.basis import Basis
+from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Decision, Judged
 from pfl_audit.attacks.membership.evaluation import ENOUGH, Outcome
 from pfl_audit.attacks.membership.plain import plain_sentence, rates_of
 from pfl_audit.attacks.membership.present import FORMATS, roc, role_of
@@ -18,7 +19,6 @@ from pfl_audit.core.remedies import NO_SCORES, private_training
 from pfl_audit.core.results import Curve, Finding, Metric, SliceValue, Table
 from pfl_audit.documents.units import DOCUMENT, Unit
 from pfl_audit.metrics.arrays import Bools
-from pfl_audit.metrics.intervals import Estimate
 
 _CAP = {
     "provider": "Cap the documents that one provider contributes",
@@ -41,42 +41,42 @@ PERCENT = (".1f", 100.0, " %")
 _LEVELS = {"leak": "leak", "weak": "weak sign", "none": "no evidence", "unresolved": "unresolved"}
 _SHORT = {"balanced accuracy": "BA"}
 _NEEDS = {"ZK": "answers", "PK": "scores", "RK": "scores, reference models", "WB": "weights"}
-_BESIDE = {"control": "the control", "documents": "the documents alone"}
 
 
-def finding(decision: Decision, control: str | None, unit: Unit, *, trusted: bool) -> Finding:
+def finding(decision: Decision, basis: Basis, control: str | None) -> Finding:
     """Finding of the decision.
 
     Args:
         decision: On the primary subset.
-        control: What the control is, or None.
-        unit: Unit of privacy.
-        trusted: As ``decide_membership`` takes it.
+        basis: What it is held against.
+        control: What the control is, in words, or None.
     """
-    strongest = decision.strongest
+    strongest, unit = decision.strongest, basis.unit
     outcome = strongest.outcome
     members, others = int(outcome.attacked.sum()), int((~outcome.attacked).sum())
     asked = f" with more than {outcome.s} questions each" if outcome.s else ""
     who = f"Among {members} member and {others} non-member {unit.many}{asked}"
-    beside = "".join(f", {_BESIDE[name]} {other.other.text(*PERCENT)}" for name, other in strongest.beside.items())
     what = "what" if unit is DOCUMENT else "who"
     attacks = sum(map(len, decision.by_access.values()))
+    other = strongest.control.estimates[outcome.metric].text(*PERCENT) if strongest.control else None
+    beside = f", of the control {other}" if other else ""
     numbers = (
         f"{outcome.row.title}, with {ACCESS[outcome.row.access]}: {outcome.metric} {strongest.found.text(*PERCENT)}, "
-        f"chance 50.0 %{beside}; permutation p {strongest.p_value:.4f}, adjusted for {attacks} attacks"
+        f"chance 50.0 %{beside}; AUC of {_statistic(strongest, basis)} {strongest.difference.text(*PERCENT)}, "
+        f"p {strongest.p_value:.4f} over arrangements of the {unit.many}, adjusted for {attacks} attacks. The level "
+        "rests on p, which is one-sided; intervals are two-sided"
     )
     rates = rates_of(outcome)
-    would = f"an attack with {outcome.metric} of {100 * strongest.smallest:.0f} % would have been found in four of five"
+    would = f"an attack with AUC of {100 * strongest.smallest:.0f} % would have been found in four of five such audits"
     text = {
         "leak": f"{who}, an attack distinguishes {what} was trained on. {numbers}.",
         "weak": f"{who}, there is a sign of membership. {numbers}.",
-        "none": f"{who}, no attack distinguishes {what} was trained on beyond {_excluded(strongest)} "
-        f"({would} such audits). {numbers}.",
-        "unresolved": f"{who}, nothing can be said: {_why_unresolved(decision, would, unit)}. {numbers}.",
+        "none": f"{who}, no attack distinguishes {what} was trained on ({would}). {numbers}.",
+        "unresolved": f"{who}, nothing can be said: {why_unresolved(decision, would, unit)}. {numbers}.",
     }[decision.level]
     return Finding(
         level=decision.level,
-        text=f"{text} {_assumed(control, trusted=trusted)}",
+        text=f"{text} {_assumed(basis, decision, control)}",
         remedy=" ".join(remedies(unit)),
         remedies=remedies(unit),
         plain=plain_sentence(decision, unit),
@@ -88,60 +88,56 @@ def finding(decision: Decision, control: str | None, unit: Unit, *, trusted: boo
     )
 
 
-def _excluded(strongest: Judged) -> str:
-    """What an attack must exceed: chance, and what else was compared."""
-    *first, last = ("chance", *(_BESIDE[name] for name in strongest.beside))
-    return f"{', '.join(first)} and {last}" if first else last
+def _statistic(one: Judged, basis: Basis) -> str:
+    if basis.drawn:
+        return "the score"
+    return f"the score less {'that of the control' if one.control else 'its reference'} and what the documents explain"
 
 
-def _why_unresolved(decision: Decision, would: str, unit: Unit) -> str:
+def why_unresolved(decision: Decision, would: str, unit: Unit) -> str:
+    """Why nothing can be said, without the subject of the sentence."""
     attacked = decision.strongest.outcome.attacked
     if min(int(attacked.sum()), int((~attacked).sum())) < ENOUGH:
         return f"{ENOUGH} attacked {unit.many} of each class are needed"
-    if decision.strongest.smallest >= 1.0:
-        return "what the control or the documents alone show leaves no room for an attack to exceed it"
-    return f"only {would} such audits, and {100 * LARGEST_UNSEEN:.0f} % must be"
+    return decision.strongest.refusal or f"only {would}, and {100 * LARGEST_UNSEEN:.0f} % must be"
 
 
-def _assumed(control: str | None, *, trusted: bool) -> str:
-    if not trusted:
-        return (
-            "It is assumed that members and non-members are alike but for the training, which nothing here supports: "
-            "it is a weak sign at most. Give a model that saw neither (--control, or --pretrained), or declare that "
-            "the classes were drawn at random (--classes-random)."
-        )
-    if control is None:
-        return "The user declares that the classes were drawn at random; no control was run."
-    return f"The control is {control}."
+def _assumed(basis: Basis, decision: Decision, control: str | None) -> str:
+    """What the conclusion takes for granted."""
+    if basis.drawn:
+        drawn = "each by itself" if basis.lot == "units" else "as whole groups"
+        return f"The user declares that the classes were drawn at random, {drawn}; no control is subtracted."
+    if basis.subtracted is None:
+        return "No control was run."
+    read = basis.readings[basis.subtracted]
+    return (
+        f"The control is {control}. On {read.questions} questions about {read.units} other non-member "
+        f"{basis.unit.many} its ANLS is {100 * read.control:.0f} %, the model's {100 * read.target:.0f} %. By the "
+        f"documents, {decision.movable:.0f} of {len(basis.labels)} could as well be in the other class."
+    )
 
 
 def metrics(decision: Decision, control: str, unit: Unit) -> list[Metric]:
-    """Metrics that the finding rests on, and those that are subtracted from it."""
+    """Metrics that the finding rests on, and the control's."""
     strongest = decision.strongest
     name, title = strongest.outcome.metric, strongest.outcome.row.title
-    count, form = len(strongest.outcome.attacked), FORMATS.get(name, "percent")
-    over = resampled_over(unit.many)
-    models = {"control": control, "documents": "documents alone"}
-
-    def level(found: Estimate, model: str) -> Metric:
-        return build_metric(
-            name,
+    shown = {"target": (name, FORMATS.get(name, "percent"), strongest.found)}
+    if strongest.control:
+        shown[control] = (name, FORMATS.get(name, "percent"), strongest.control.estimates[name])
+    shown["target, compared"] = ("AUC of the difference", "decimal", strongest.difference)
+    return [
+        build_metric(
+            called,
             found,
             format=form,
-            n=count,
-            **over,
+            n=len(strongest.outcome.attacked),
+            **resampled_over(unit.many),
             chance=0.5,
             about=_slice(title, model),
-            role=role_of(name, model, unit),
+            role=role_of(called, model, unit),
         )
-
-    found = [level(strongest.found, "target")]
-    for what, other in strongest.beside.items():
-        found.append(level(other.other, models[what]))
-        about = _slice(title, f"target minus {models[what]}")
-        gap = build_metric(f"{name} gap", other.difference, format="points", n=count, **over, chance=0.0, about=about)
-        found.append(gap)
-    return found
+        for model, (called, form, found) in shown.items()
+    ]
 
 
 def by_access_roc(decision: Decision, control: Mapping[str, Outcome]) -> Curve:
@@ -175,14 +171,16 @@ def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]],
         accuracies: Model to its share of right answers about each unit.
         labels: Membership of the units, bool (n,).
     """
-    rows = [_row(access, one) for access, judged in decision.by_access.items() for one in judged]
-    columns = ["Needs", "Attack", "By itself", "Found, at false alarms, of 100", "Model", "Above control, points",
-               "Above documents alone, points", "p", "Would have been found"]  # fmt: skip
+    rows = [_row(one) for judged in decision.by_access.values() for one in judged]
+    columns = ["Needs", "Attack", "By itself", "Found, at false alarms, of 100", "Model", "Control",
+               "AUC of the difference", "p", "Would have been found"]  # fmt: skip
+    rows += [_untested(one) for one in decision.untested]
+    alone, jointly = decision.critical
     note = (
-        f"Intervals resample {unit.many}; p is of a permutation, adjusted for the attacks of each access (max-T) and "
-        "for the levels of access. Scores are confidences and losses, of the model and of the public one; BA is "
-        "balanced accuracy. An attack is a leak where it also exceeds the control and the documents alone. Right "
-        "answers on pages of members and of non-members: "
+        f"Intervals resample {unit.many}; p is over arrangements of the labels, adjusted for the attacks that were "
+        f"named beforehand (max-T): their gap must be {jointly:.1f} standard deviations, that of one alone "
+        f"{alone:.1f}. Attacks without p decide nothing. Scores are confidences and losses, of the model and of the "
+        "public one; BA is balanced accuracy. Right answers on pages of members and of non-members: "
     )
     means = {name: found.groupby(labels).mean() for name, found in accuracies.items()}
     said = (f"{name} {100 * mean[True]:.1f} and {100 * mean[False]:.1f} %" for name, mean in means.items())
@@ -190,24 +188,25 @@ def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]],
     return Table(title="Attacks by what they need, strongest first", columns=columns, rows=rows, note=note)
 
 
-def _row(access: str, one: Judged) -> list[Cell]:
-    rates = rates_of(one.outcome)
+def _row(one: Judged) -> list[Cell]:
     return [
-        _NEEDS[access],
-        one.outcome.row.title,
-        _LEVELS[one.level],
-        f"{hundredths(rates.found)} at {hundredths(rates.accused)}",
-        f"{_SHORT.get(one.outcome.metric, one.outcome.metric)} {one.found.text(*PERCENT)}",
-        _beside(one, "control"),
-        _beside(one, "documents"),
+        *_described(one.outcome, _LEVELS[one.level]),
+        _metric(one.control) if one.control else None,
+        one.difference.text(".3f"),
         f"{one.p_value:.4f}",
         f"{100 * one.smallest:.0f} %",
     ]
 
 
-def _beside(one: Judged, name: str) -> str | None:
-    other: Compared | None = one.beside.get(name)
-    if other is None:
-        return None
-    gap = other.difference
-    return f"{100 * gap.value:+.1f} [{100 * gap.low:.1f}, {100 * gap.high:.1f}]"
+def _untested(one: Outcome) -> list[Cell]:
+    return [*_described(one, None), None, None, None, None]
+
+
+def _described(one: Outcome, level: str | None) -> list[Cell]:
+    rates = rates_of(one)
+    found = f"{hundredths(rates.found)} at {hundredths(rates.accused)}"
+    return [_NEEDS[one.row.access], one.row.title, level, found, _metric(one)]
+
+
+def _metric(one: Outcome) -> str:
+    return f"{_SHORT.get(one.metric, one.metric)} {one.estimates[one.metric].text(*PERCENT)}"

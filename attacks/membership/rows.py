@@ -71,6 +71,7 @@ class AttackRow:
         knowledge: ZK, PK or RK, and U(nsupervised) or S(upervised).
         base: For a vote, the attack whose calls CLS1 and CLS2 join.
         scores: Score function of an attack from another package with its settings, once a run has bound it.
+        decides: Whether it is the one of its access that the finding rests on, named before any audit.
     """
 
     id: str
@@ -80,6 +81,7 @@ class AttackRow:
     knowledge: str
     base: str | None = None
     scores: Scores | None = None
+    decides: bool = False
 
     @property
     def access(self) -> str:
@@ -95,6 +97,13 @@ class AttackRow:
     def columns(self) -> tuple[str, ...]:
         """Every column that must be there."""
         return self.features + (G4 if self.kind.endswith("vote") else ())
+
+    @property
+    def reference(self) -> Literal["pretrained", "references"] | None:
+        """Models that its score is less of."""
+        if set(SCORES) & set(self.features):
+            return "references"
+        return "pretrained" if {"llr", "loglik_before", SCRUBBED_RATIO} >= set(self.features) - {"loglik"} else None
 
     @property
     def needs(self) -> frozenset[str]:
@@ -116,7 +125,7 @@ class AttackRow:
 
 ROWS: Final = (
     AttackRow("azk", "AZK", "clusters", G1, "ZK+U"),
-    AttackRow("azk-g4", "AZK with memorization features", "clusters", G1 + G4, "ZK+U"),
+    AttackRow("azk-g4", "AZK with memorization features", "clusters", G1 + G4, "ZK+U", decides=True),
     AttackRow("forest-g1", "Random forest on answers alone", "forest", G1, "ZK+S"),
     AttackRow("apk", "APK", "forest", G1 + G2 + G3, "PK+S"),
     AttackRow("apk-g4", "APK with memorization features", "forest", G1 + G2 + G3 + G4, "PK+S"),
@@ -126,10 +135,10 @@ ROWS: Final = (
     AttackRow("apk-vote", "APK + CLS1 + CLS2", "forest+vote", G1 + G2 + G3, "PK+S", base="apk"),
     AttackRow("likelihood-ratio", "Likelihood ratio against the pre-trained model", "ratio", ("llr",), "PK+U"),
     AttackRow("likelihood-ratio-g4", "Likelihood ratio on questions and on scrubbed pages", "ratio",
-              ("llr", SCRUBBED_RATIO), "PK+U"),
+              ("llr", SCRUBBED_RATIO), "PK+U", decides=True),
     AttackRow("loss-residual", "Loss beyond what the pre-trained model predicts", "residual",
               ("loglik", "loglik_before"), "PK+S"),
-    AttackRow("lira", "LiRA with reference models, offline", "ratio", ("lira",), "RK+U"),
+    AttackRow("lira", "LiRA with reference models, offline", "ratio", ("lira",), "RK+U", decides=True),
     AttackRow("rmia", "RMIA with reference models, offline", "ratio", ("rmia",), "RK+U"),
 )  # fmt: skip
 """Rows of Table 4 in its order, with one of ours that adds the scrubbed-value likelihood ratio to G4; then the user
@@ -159,9 +168,6 @@ def _external() -> tuple[AttackRow, ...]:
             found.append(AttackRow(one.name, one.title, "external", tuple(one.features), one.knowledge))
     return tuple(found)
 
-
-DOCUMENTS: Final = AttackRow("documents", "Documents alone", "ratio", (), "ZK+S")
-"""What the blind baseline is measured as."""
 
 ABLATION: Final = (
     AttackRow("km-acc", "KM+U", "clusters", ("acc",), "ZK+U"),

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from pfl_audit.attacks.membership import present
+from pfl_audit.attacks.membership.basis import Basis, control_text, make_basis
 from pfl_audit.attacks.membership.classifiers import Choices
 from pfl_audit.attacks.membership.decision import decide_membership
-from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, measure, subset, trial_of
+from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, subset
 from pfl_audit.attacks.membership.features import (
     LARGEST_LOSS,
     aggregate,
@@ -26,7 +27,6 @@ from pfl_audit.attacks.membership.present_decision import access_table, by_acces
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
 from pfl_audit.attacks.membership.rows import (
     ABLATION,
-    DOCUMENTS,
     G4,
     MEANING,
     ROWS,
@@ -46,22 +46,11 @@ from pfl_audit.documents.corpus import require_both_classes
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrubbing.questions import ScrubbedQuestions, scrubbed_questions
 from pfl_audit.documents.scrubbing.scrub import scrub
-from pfl_audit.documents.units import Unit
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.fitness.blind import Blind, blind_baseline
 from pfl_audit.fitness.document_features import document_features
-from pfl_audit.metrics.arrays import Bools, Floats
+from pfl_audit.metrics.arrays import Bools
 from pfl_audit.models.protocol import DropoutModel, Response
-
-
-def _control_text(control: str, unit: Unit) -> str:
-    """What a control is and excludes."""
-    if control == "control":
-        return "a model that saw neither class (--control)"
-    return (
-        "the pre-trained model: it excludes what an untrained reader sees in the pages, not what training on other "
-        f"{unit.nouns} would change; a model of equal competence that saw neither class (--control) would"
-    )
 
 
 def run_checks(context: QuestionContext, settings: MembershipSettings) -> list[Check]:
@@ -93,19 +82,21 @@ class _Run:
         self.labels = self._labels(self.table.index)
         self.subsets = self._large_enough(settings.s)
         self.control_name = context.control_name or ""
+        self.groups = [context.groups[unit] for unit in self.table.index]
         self.lost: dict[str, Check] = {}
 
     def checks(self) -> list[Check]:
         """The results of the chosen checks."""
-        outcomes, control = (
-            self._outcomes(self.rows, self.tables[name], self.subsets) if name in self.tables else {}
-            for name in ("target", "control")
-        )
+        outcomes = self._outcomes(self.rows, self.tables["target"], self.subsets)
+        decided = present.primary(next(iter(outcomes.values()))).s
+        control = self._outcomes(self.rows, self.tables["control"], [decided]) if "control" in self.tables else {}
         outcomes, control = (
             {row: found[row] for row in found if row not in self.lost} for found in (outcomes, control)
         )
         described = document_features(self.corpus, self.context.progress)
-        blind = blind_baseline(described, self._labels(described.units), self.context.rng("membership", "blind"))
+        groups = [self.context.groups[unit] for unit in described.units]
+        labels = self._labels(described.units)
+        blind = blind_baseline(described, labels, self.context.rng("membership", "blind"), groups=groups)
         missing = [
             present.left_out(s, *self._sizes(s), self.unit) for s in sorted(set(self.settings.s) - set(self.subsets))
         ]
@@ -149,14 +140,11 @@ class _Run:
         """The finding, and the tables that concern all attacks."""
         context = self.context
         main = {name: present.primary(found) for name, found in outcomes.items()}
-        beside = {
-            name: next(there for here, there in zip(outcomes[name], found, strict=False) if here is main[name])
-            for name, found in control.items()
-        }
-        documents = self._documents_alone(blind, next(iter(main.values())).s)
-        trusted = bool(control) or context.classes_random
-        rng = context.rng("membership", "permutation")
-        decision = decide_membership([*main.values()], beside, documents, context.budget, rng, trusted=trusted)
+        beside = {name: found[0] for name, found in control.items()}
+        basis = self._basis(next(iter(main.values())), blind)
+        decision = decide_membership(
+            [*main.values()], beside, basis, context.budget, context.rng("membership", "permutation")
+        )
         strongest = decision.strongest.outcome
         overview, curves = self._overview(outcomes)
         by_access = access_table(
@@ -167,19 +155,15 @@ class _Run:
             metrics=metrics(decision, self.control_name, self.unit),
             tables=[by_access, *overview],
             curves=[by_access_roc(decision, beside), *curves],
-            finding=finding(
-                decision, _control_text(self.control_name, self.unit) if control else None, self.unit, trusted=trusted
-            ),
+            finding=finding(decision, basis, control_text(self.control_name, self.unit)),
         )
 
-    def _documents_alone(self, blind: Blind, s: int) -> Outcome:
-        """The blind baseline on the providers that the attacks are judged on, resampled like these."""
-        scores = pd.Series(blind.scores, index=list(blind.units))
-        chosen, labels = subset(self.table, self.labels, s)
-        found: Floats = np.asarray(scores[chosen.index], dtype=np.float64)
-        share, equal = self.settings.share, self.settings.equal_known
-        trials = tuple(trial_of(found, found > 0, labels, seed, share, equal) for seed in self._seeds)
-        return measure(DOCUMENTS, s, labels, trials, self.context.rng("bootstrap", s))
+    def _basis(self, outcome: Outcome, blind: Blind) -> Basis:
+        """What the attacks of one subset are held against; the non-members known in the first draw are set aside."""
+        chosen, labels = subset(self.table, self.labels, outcome.s)
+        attacked = outcome.trials[0].test
+        aside = set(chosen.index[np.setdiff1d(np.flatnonzero(~labels), attacked)])
+        return make_basis(self.context, self.corpus, list(chosen.index[attacked]), labels[attacked], aside, blind)
 
     @property
     def _seeds(self) -> range:
@@ -297,6 +281,7 @@ class _Run:
                         rng=self.context.rng("bootstrap", s),
                         choices=choices,
                         base=before,
+                        groups=self.groups,
                     )
                     for s, before in zip(subsets, base, strict=True)
                 ]

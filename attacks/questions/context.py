@@ -107,6 +107,11 @@ class QuestionContext(AuditContext, QuestionParts):
         return {unit: label is Membership.MEMBER for unit, label in labels.items() if label is not Membership.UNKNOWN}
 
     @property
+    def groups(self) -> dict[str, str]:
+        """Unit to its group."""
+        return {unit: unit for unit in self.red.units}
+
+    @property
     def models(self) -> dict[str, QueryEngine]:
         """Name to every model that can be asked, the target first."""
         named = {"target": self.target, "pre-trained": self.pretrained, "control": self.control}

@@ -10,13 +10,14 @@ the labels, so a permutation of the labels is refitted exactly by two products w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.stats import rankdata
+from sklearn.linear_model import LogisticRegression
 
 from pfl_audit.fitness.document_features import DocumentFeatures
 from pfl_audit.fitness.kernel_factors import factors_of, narrow
@@ -48,6 +49,8 @@ class Blind:
         balanced_accuracy: Balanced accuracy of the calls, likewise.
         p_value: Share of permuted labellings whose AUC is as large, each fitted anew; at least 1 / (PERMUTATIONS + 1).
         kinds: Kind of feature to the AUC that it gives alone.
+        factor: Factor of the kernel of all features, float (n, columns), which no label enters.
+        folds: Fold of each provider, int (n,); those of a group are in one.
     """
 
     units: tuple[str, ...]
@@ -57,10 +60,42 @@ class Blind:
     balanced_accuracy: Estimate
     p_value: float
     kinds: Mapping[str, Estimate]
+    factor: Floats
+    folds: Integers
+
+    def log_odds(self) -> Floats:
+        """Logarithm of the odds of membership given the documents, up to a constant, float (n,).
+
+        The scores, each of a regression without the provider's fold, by a logistic curve (Platt scaling): flat where
+        they say nothing, or the contrary.
+        """
+        fitted = LogisticRegression().fit(self.scores[:, None], self.labels)
+        return max(0.0, float(fitted.coef_[0, 0])) * self.scores
+
+    def unexplained(self, values: Floats, rows: Integers) -> Floats:
+        """What the documents do not predict of numbers of providers, without a label, float (m,).
+
+        A number is predicted without the provider's fold, and as much of the prediction is subtracted as goes with the
+        numbers: nothing where the documents do not explain them.
+
+        Args:
+            values: float (m,).
+            rows: Their providers, int (m,).
+        """
+        factor = self.factor[rows]
+        regressions = OutOfFold.fitted(factor - factor.mean(axis=0), self.folds[rows])
+        predicted = regressions.predictions(values[None])[0]
+        predicted -= predicted.mean()
+        along = float(predicted @ values) / max(float(predicted @ predicted), _TINY)
+        return values - min(1.0, max(0.0, along)) * predicted
 
 
 def blind_baseline(
-    features: DocumentFeatures, labels: Bools, rng: np.random.Generator, permutations: int = PERMUTATIONS
+    features: DocumentFeatures,
+    labels: Bools,
+    rng: np.random.Generator,
+    permutations: int = PERMUTATIONS,
+    groups: Sequence[str] | None = None,
 ) -> Blind:
     """Classify providers as members or non-members by their documents.
 
@@ -68,11 +103,14 @@ def blind_baseline(
         features: One row a provider.
         labels: bool (n,), membership of the rows.
         rng: Draws the folds, the permutations and the bootstrap.
+        permutations: Number of permutations.
+        groups: Name of the group of each provider, which is in one fold; each by itself if None.
 
     Raises:
         ValueError: A class is missing.
     """
-    folds = draw_folds(len(labels), rng)
+    numbers = np.unique(features.units if groups is None else groups, return_inverse=True)[1]
+    folds = draw_folds(int(numbers.max()) + 1, rng)[numbers]
     counts = bootstrap_counts(labels, rng)
 
     def auc(scores: Floats) -> Estimate:
@@ -82,8 +120,8 @@ def blind_baseline(
     kinds = {}
     for kind, factor in factors.items():
         kinds[kind] = auc(out_of_fold_scores(OutOfFold.fitted(factor, folds), labels[None])[0])
-    every = np.hstack([np.zeros((len(labels), 0)), *factors.values()]) / np.sqrt(max(1, len(factors)))
-    joint = OutOfFold.fitted(narrow(every), folds)
+    every = narrow(np.hstack([np.zeros((len(labels), 0)), *factors.values()]) / np.sqrt(max(1, len(factors))))
+    joint = OutOfFold.fitted(every, folds)
     scores: Floats = out_of_fold_scores(joint, labels[None])[0]
     calls = scores > 0
     _, balanced = ranking.right_calls(calls, labels, np.arange(len(labels)), counts)
@@ -95,6 +133,8 @@ def blind_baseline(
         balanced_accuracy=estimate(float(ranking.balanced_accuracy(calls, labels)[0]), balanced),
         p_value=permutation_p_value(joint, labels, rng, permutations),
         kinds=kinds,
+        factor=every,
+        folds=folds,
     )
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pfl_audit.metrics.arrays import Bools, Counts, Floats, by_rows
+from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers, by_rows
 
 LEVEL = 0.95
 RESAMPLES = 2000
@@ -76,26 +76,41 @@ def bootstrap_weights(labels: Bools, rng: np.random.Generator, resamples: int = 
     return np.ascontiguousarray(bootstrap_counts(labels, rng, resamples).T, dtype=np.float64)
 
 
-def bootstrap_counts(labels: Bools, rng: np.random.Generator, resamples: int = RESAMPLES) -> Counts:
-    """The same weights, a column a resample: float32 (n, resamples), read-only. An audit draws them for each attack."""
-    counts, after = _counts(np.asarray(labels, dtype=bool).tobytes(), json.dumps(rng.bit_generator.state), resamples)
+def bootstrap_counts(
+    labels: Bools, rng: np.random.Generator, resamples: int = RESAMPLES, groups: Integers | None = None
+) -> Counts:
+    """The same weights, a column a resample: float32 (n, resamples), read-only. An audit draws them for each attack.
+
+    Args:
+        labels: bool (n,).
+        rng: As of ``bootstrap_weights``.
+        resamples: Number of resamples.
+        groups: Number of the group of each provider, int (n,), which is drawn as a whole: those of members, those of
+            non-members and those of both each keep their number.
+    """
+    kinds = np.asarray(labels, dtype=np.int8)
+    if groups is not None:
+        numbers = np.unique(groups, return_inverse=True)[1]
+        shares = np.bincount(numbers, labels) / np.bincount(numbers)
+        kinds = np.where(shares == 1, 1, np.where(shares == 0, 0, 2)).astype(np.int8)
+    counts, after = _counts(kinds.tobytes(), json.dumps(rng.bit_generator.state), resamples)
     rng.bit_generator.state = json.loads(after)
-    return counts
+    return counts if groups is None else counts[numbers]
 
 
 @lru_cache(maxsize=4)
-def _counts(labels: bytes, state: str, resamples: int) -> tuple[Counts, str]:
+def _counts(kinds: bytes, state: str, resamples: int) -> tuple[Counts, str]:
     """Counts, and the state of the generator afterwards.
 
     Args:
-        labels: Bytes of bool (n,).
+        kinds: Bytes of int8 (n,), 0 to 2: how many of a kind are drawn is kept.
         state: State of a PCG64 generator as JSON.
     """
-    classes = np.frombuffer(labels, dtype=bool)
+    classes = np.frombuffer(kinds, dtype=np.int8)
     rng = np.random.Generator(np.random.PCG64())
     rng.bit_generator.state = json.loads(state)
     counts = np.zeros((len(classes), resamples), dtype=np.float32)
-    for value in (False, True):
+    for value in (0, 1, 2):
         where = np.flatnonzero(classes == value)
         rows = max(1, _DRAWN // max(1, len(where)))
         for start in range(0, resamples if len(where) else 0, rows):

@@ -24,19 +24,23 @@ class Permuted:
 
     Attributes:
         gaps: Mean of members minus mean of non-members, float (k,).
-        deviations: Standard deviation of the gaps under permutation, float (k,).
+        scaled: These in their deviations from the mean under permutation, float (k,).
+        centres: Mean of the gaps under permutation, float (k,); not zero where the arrangements are unequally likely.
+        deviations: Their standard deviation, float (k,).
         p_values: One-sided, adjusted for the choice among the statistics, float (k,); at least 1 / (permutations + 1).
         largest: Largest standardised gap of every permutation, float (permutations,).
     """
 
     gaps: Floats
+    scaled: Floats
+    centres: Floats
     deviations: Floats
     p_values: Floats
     largest: Floats
 
     def critical(self, alpha: float) -> Floats:
         """The gap above which each statistic is significant at ``alpha``, float (k,)."""
-        return np.quantile(self.largest, 1 - alpha) * self.deviations
+        return self.centres + np.quantile(self.largest, 1 - alpha) * self.deviations
 
 
 def permute(values: Floats, labels: Bools, rng: np.random.Generator, permutations: int = PERMUTATIONS) -> Permuted:
@@ -50,20 +54,30 @@ def permute(values: Floats, labels: Bools, rng: np.random.Generator, permutation
         labels: bool (n,), membership; both classes.
         permutations: Number of permutations.
     """
-    return standardised(by_rows(lambda rows: _gaps(values, rows), permuted_rows(labels, rng, permutations)))
+    return compare(values, permuted_rows(labels, rng, permutations))
+
+
+def compare(values: Floats, labellings: Bools) -> Permuted:
+    """The same under arrangements that are drawn elsewhere.
+
+    Args:
+        values: float (k, n), as of ``permute``.
+        labellings: bool (1 + permutations, n), the data in the first row; both classes in each.
+    """
+    return standardised(by_rows(lambda rows: _gaps(values, rows), labellings))
 
 
 def standardised(gaps: Floats) -> Permuted:
-    """Compare what is observed with permutations of it, every statistic in units of its own deviation.
+    """Compare what is observed with permutations of it, every statistic from their mean in units of their deviation.
 
     Args:
         gaps: How far each statistic lies above chance, float (1 + permutations, k), finite; the data in the first row.
     """
-    deviations = gaps[1:].std(axis=0)
-    scaled = np.where(deviations > _TINY, gaps / np.maximum(deviations, _TINY), 0.0)
+    centres, deviations = gaps[1:].mean(axis=0), gaps[1:].std(axis=0)
+    scaled = np.where(deviations > _TINY, (gaps - centres) / np.maximum(deviations, _TINY), 0.0)
     largest = scaled[1:].max(axis=1)
     reached = (largest[:, None] >= scaled[0] - 1e-9).sum(axis=0)
-    return Permuted(gaps[0], deviations, (1.0 + reached) / len(gaps), largest)
+    return Permuted(gaps[0], scaled[0], centres, deviations, (1.0 + reached) / len(gaps), largest)
 
 
 def _gaps(values: Floats, labels: Bools) -> Floats:

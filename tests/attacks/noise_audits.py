@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.membership import present
+from pfl_audit.attacks.membership.basis import Basis, Reading
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
-from pfl_audit.attacks.membership.evaluation import Outcome, evaluate
+from pfl_audit.attacks.membership.evaluation import Outcome, evaluate, subset
 from pfl_audit.attacks.membership.rows import ROWS, SCORES, AttackRow
 from pfl_audit.core.verdict import Budget
+from pfl_audit.documents.units import PROVIDER
+from pfl_audit.fitness.blind import blind_baseline
+from pfl_audit.fitness.document_features import DocumentFeatures
 
 from .simulated import table
 
 BUDGET = Budget.shared(1)
 """Of an audit that asks for provider membership alone: the largest that a finding may have."""
+PERMUTATIONS = 19
+"""Of the documents alone: enough that a declaration is believed."""
 Tables = tuple[pd.DataFrame, pd.DataFrame | None, np.ndarray]
 
 
-def decide(
+def judge(
     target: pd.DataFrame,
     control: pd.DataFrame | None,
     labels: np.ndarray,
@@ -29,11 +35,13 @@ def decide(
     rows: tuple[AttackRow, ...] = ROWS,
     budget: Budget = BUDGET,
     seeds: int = 2,
-    blind: np.ndarray | None = None,
-    trusted: bool = True,
-    s: tuple[int, ...] = (0, 5),
-) -> Decision:
-    """Judge features as an audit does: every attack, on the subset that the finding rests on.
+    documents: np.ndarray | None = None,
+    reads: float = 1.0,
+    lot: Literal["units", "groups"] | None = None,
+    groups: Sequence[str] | None = None,
+    s: int = 0,
+) -> tuple[Decision, Basis]:
+    """Judge features as an audit does: every attack, on one subset.
 
     Args:
         target: Features under the model under audit.
@@ -43,33 +51,52 @@ def decide(
         rows: The attacks.
         budget: Of the finding.
         seeds: Draws of known providers.
-        blind: Score of each provider from its documents alone, or None.
-        trusted: As ``decide_membership`` takes it.
-        s: Subsets.
+        documents: Features of the documents, float (n, columns), in the order of the rows; none differ if None.
+        reads: ANLS of the control, where that of the target is 1.
+        lot: What the user declares to be drawn by lot; the units, where there is no control.
+        groups: Name of the group of each row; each by itself if None.
+        s: Subset.
     """
+    chosen, kept = subset(target, labels, s)
+    belong = pd.Series(target.index if groups is None else list(groups), index=target.index)
 
     def outcomes(frame: pd.DataFrame) -> dict[str, Outcome]:
-        found: dict[str, list[Outcome]] = {}
+        found: dict[str, Outcome] = {}
         for row in rows:
-            found[row.id] = [
-                evaluate(
-                    row, frame, labels, one, seeds=range(seeds), share=0.15, rng=np.random.default_rng([seed, one]),
-                    base=found[row.base][at] if row.base in found else None,
-                )
-                for at, one in enumerate(s)
-            ]  # fmt: skip
-        return {name: present.primary(every) for name, every in found.items()}
+            found[row.id] = evaluate(
+                row, frame, labels, s, seeds=range(seeds), share=0.15, rng=np.random.default_rng([seed, s]),
+                base=found.get(row.base or ""), groups=belong.tolist(),
+            )  # fmt: skip
+        return found
 
-    documents = None
-    if blind is not None:
-        row = AttackRow("documents", "Documents", "ratio", ("score",), "ZK+U")
-        frame = pd.DataFrame({"score": blind, "queries": target["queries"].to_numpy()}, index=target.index)
-        documents = evaluate(
-            row, frame, labels, s[0], seeds=range(seeds), share=0.15, rng=np.random.default_rng([seed, s[0]])
-        )
-    beside = outcomes(control) if control is not None else {}
+    found = outcomes(target)
+    attacked = next(iter(found.values())).trials[0].test
+    features = pd.DataFrame(np.zeros((len(target), 1)) if documents is None else documents, index=target.index)
+    described = DocumentFeatures(
+        tuple(chosen.index), {"counts": features.loc[chosen.index]}, np.zeros((len(chosen), 0))
+    )
     rng = np.random.default_rng([seed, 99])
-    return decide_membership([*outcomes(target).values()], beside, documents, budget, rng, trusted=trusted)
+    basis = Basis(
+        unit=PROVIDER,
+        attacked=attacked,
+        labels=kept[attacked],
+        groups=belong[chosen.index[attacked]].tolist(),
+        lot=lot or (None if control is not None else "units"),
+        subtracted=None if control is None else "control",
+        readings={
+            name: Reading("the control", 1.0, reads, 100, 10)
+            for name in ("control", "references")
+            if control is not None
+        },
+        blind=blind_baseline(described, kept, rng, PERMUTATIONS, belong[chosen.index].tolist()),
+    )
+    beside = outcomes(control) if control is not None else {}
+    return decide_membership([*found.values()], beside, basis, budget, rng), basis
+
+
+def decide(target: pd.DataFrame, control: pd.DataFrame | None, labels: np.ndarray, seed: int, **how: Any) -> Decision:
+    """The decision alone."""
+    return judge(target, control, labels, seed, **how)[0]
 
 
 def drawn_anew(frame: pd.DataFrame) -> pd.Index:

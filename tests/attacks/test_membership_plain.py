@@ -1,9 +1,11 @@
 """Membership in sentences without technical terms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.membership.decision import Compared, Decision, Judged
+from pfl_audit.attacks.membership.decision import Decision, Judged
 from pfl_audit.attacks.membership.evaluation import Outcome, Trial
 from pfl_audit.attacks.membership.plain import plain_sentence, rates_of
 from pfl_audit.attacks.membership.rows import every_row
@@ -23,11 +25,12 @@ def outcome(access: str, found: dict[str, float]) -> Outcome:
 
 
 def judged(one: Outcome, level: str) -> Judged:
-    return Judged(one, 0.001, {}, level, 0.6, 1.0)  # type: ignore[arg-type]
+    return Judged(one, None, Estimate(0.6, 0.5, 0.7, np.array([0.6])), 0.001, level, 0.6, 1.0, None)  # type: ignore[arg-type]
 
 
 def decision(*attacks: Judged) -> Decision:
-    return Decision(attacks[0].level, {one.outcome.row.access: (one,) for one in attacks}, attacks[0])
+    by_access = {one.outcome.row.access: (one,) for one in attacks}
+    return Decision(attacks[0].level, by_access, attacks[0], (), (1.6, 1.9), 100.0)
 
 
 def test_the_lowest_false_alarm_rate_that_is_resolved_counts() -> None:
@@ -58,16 +61,17 @@ def test_the_outsider_is_told_beside_an_attacker_who_sees_more() -> None:
 @pytest.mark.parametrize(
     ("level", "said"), [("none", "does no better than with"), ("unresolved", "was not shown to do better than with")]
 )
-def test_an_attack_that_the_documents_explain_is_not_said_to_guess(level: str, said: str) -> None:
-    """It is right far more often than by guessing, and so are the documents alone."""
-    found, gap = (Estimate(value, value - 0.05, value + 0.05, np.array([value])) for value in (0.68, 0.01))
+def test_an_attack_that_the_control_explains_is_not_said_to_guess(level: str, said: str) -> None:
     one = outcome("ZK", {})
-    one.estimates[one.metric] = found
-    beside = {"documents": Compared(found, gap, lambda alpha: 0.0, 0.1)}
-    for p_value, explained in ((0.001, True), (0.4, False)):
-        told = plain_sentence(decision(Judged(one, p_value, beside, level, 0.7, 3.0)), PROVIDER)  # type: ignore[arg-type]
-        assert (f"{said} the documents alone" in told) is explained
+    for control, explained in ((one, True), (None, False)):
+        told = plain_sentence(decision(replace(judged(one, level), control=control)), PROVIDER)
+        assert (f"{said} a model that was not trained on them" in told) is explained
         assert ("by guessing" in told) is not explained
+
+
+def test_an_attack_that_is_held_against_nothing_is_said_to_tell_nothing() -> None:
+    refused = replace(judged(outcome("ZK", {}), "unresolved"), refusal="there is no control")
+    assert "nothing here tells whether that is the training" in plain_sentence(decision(refused), PROVIDER)
 
 
 @pytest.mark.parametrize(("level", "part"), [("weak", "a sign, not proof"), ("none", "no better than by guessing")])

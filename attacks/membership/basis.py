@@ -1,0 +1,220 @@
+"""What an attack is held against: a control that reads as well, the documents, or a drawing of lots.
+
+A difference between members and non-members is a trace of training only where the classes are alike otherwise. Either
+somebody drew them by lot, or the same is asked of a control, and what the documents explain is taken off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Query
+from pfl_audit.documents.units import Unit
+from pfl_audit.fitness.blind import Blind
+from pfl_audit.metrics.answers import anls
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
+from pfl_audit.metrics.relabelling import Relabelling
+
+COMPETENT: Final = (0.6, 1.5)
+"""Least and most that a control reads, as a multiple of what the model under audit does (docs/membership.md)."""
+QUESTIONS: Final = 30
+"""Fewest questions about pages that are set aside, from which it is told how well a control reads."""
+ARRANGEMENTS: Final = 20
+"""Fewest arrangements of the labels: of 19, none can be significant at 5 %."""
+MOVABLE: Final = 20.0
+"""Effective number of units below which the documents separate the classes."""
+CONTRADICTED: Final = 0.001
+"""p-value of the documents alone from which on it is not believed that the classes were drawn by lot."""
+_A_FEATURE: Final = 5
+"""Units for each kind of feature below which no odds are estimated from documents."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a control reads the pages of non-members that no attack is judged on.
+
+    Attributes:
+        name: What it is in a sentence, such as "the control".
+        target: ANLS of the model under audit, 0 to 1.
+        control: ANLS of the control.
+        questions: Number of questions that both were asked.
+        units: Number of non-members that these are about.
+    """
+
+    name: str
+    target: float
+    control: float
+    questions: int
+    units: int
+
+    def refusal(self, unit: Unit) -> str | None:
+        """Why the control is none, or None where it reads as well as the model under audit."""
+        if self.questions < QUESTIONS:
+            return (
+                f"{self.questions} questions about {self.units} non-member {unit.many} that are not attacked do not "
+                f"tell how well {self.name} reads; {QUESTIONS} are needed"
+            )
+        numbers = f"{100 * self.control:.0f} % against {100 * self.target:.0f} %"
+        if self.control < COMPETENT[0] * self.target or not self.target:
+            return f"{self.name} cannot read these pages: {numbers}"
+        if self.control > COMPETENT[1] * self.target:
+            return f"{self.name} reads these pages much better than the model: {numbers}"
+        return None
+
+
+def reading(name: str, target: QueryEngine, control: QueryEngine, queries: Sequence[Query]) -> Reading:
+    """Ask both models about the pages that are set aside."""
+    asked = [engine.ask(queries, f"how {name} reads").responses for engine in (target, control)]
+    both = [query for query in queries if all(query.id in answers for answers in asked)]
+    right = [[anls(answers[query.id].answer, query.answers) for answers in asked] for query in both]
+    model, other = np.mean(right, axis=0) if right else (0.0, 0.0)
+    return Reading(name, float(model), float(other), len(both), len({query.document.unit for query in both}))
+
+
+def control_text(control: str, unit: Unit) -> str:
+    """What a control is and excludes, by its name in ``QuestionContext.models``."""
+    if control == "control":
+        return "a model that saw neither class (--control)"
+    return (
+        "the pre-trained model: it excludes what an untrained reader sees in the pages, not what training on other "
+        f"{unit.nouns} would change; a model of equal competence that saw neither class (--control) would"
+    )
+
+
+def make_basis(
+    context: QuestionContext,
+    corpus: Corpus,
+    attacked: Sequence[str],
+    labels: Bools,
+    aside: Collection[str],
+    blind: Blind,
+) -> Basis:
+    """The basis of an audit; models are asked about the pages that are set aside.
+
+    Args:
+        context: With the models.
+        corpus: Questions about units of known membership.
+        attacked: Names of the units that attacks are judged on.
+        labels: bool (n,), their membership.
+        aside: Names of non-members that are not among them.
+        blind: What the documents tell of all units.
+    """
+    queries = [query for query in corpus.queries if query.document.unit in aside]
+    models: dict[str, tuple[str, list[QueryEngine]]] = {
+        "control": ("the control", [context.control] if context.control else []),
+        "pretrained": ("the pre-trained model", [context.pretrained] if context.pretrained else []),
+        "references": ("a reference model", list(context.references)),
+    }
+    readings = {
+        name: min((reading(said, context.target, one, queries) for one in engines), key=lambda read: read.control)
+        for name, (said, engines) in models.items()
+        if engines
+    }
+    rows = {unit: row for row, unit in enumerate(blind.units)}
+    return Basis(
+        unit=context.unit,
+        attacked=np.array([rows[unit] for unit in attacked]),
+        labels=labels,
+        groups=[context.groups[unit] for unit in attacked],
+        lot="units" if context.classes_random else None,
+        subtracted=next((name for name in ("control", "pretrained") if name in readings), None),
+        readings=readings,
+        blind=blind,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What the attacked units and the models beside the model under audit allow to conclude.
+
+    Attributes:
+        unit: Unit of privacy.
+        attacked: Rows of the attacked units among those of ``blind``, int (n,).
+        labels: Their membership, bool (n,).
+        groups: Name of the group of each.
+        lot: What the user declares to have been drawn by lot, ``units`` or whole ``groups``.
+        subtracted: Model that scores are less of: ``control``, ``pretrained`` or None.
+        readings: ``control``, ``pretrained`` and ``references`` to how these read.
+        blind: What the documents tell.
+    """
+
+    unit: Unit
+    attacked: Integers
+    labels: Bools
+    groups: Sequence[str]
+    lot: Literal["units", "groups"] | None
+    subtracted: Literal["control", "pretrained"] | None
+    readings: Mapping[str, Reading]
+    blind: Blind
+
+    @property
+    def drawn(self) -> bool:
+        """Whether scores are compared as they are: a lot was drawn, and the documents do not contradict."""
+        return self.lot == "groups" or (self.lot == "units" and self.blind.p_value > CONTRADICTED)
+
+    @property
+    def relabelling(self) -> Relabelling:
+        """Arrangements of the labels that are as likely as the observed one without a leak."""
+        plain = Relabelling.plain(self.labels, None if self.lot == "units" else self.groups)
+        if self.drawn or len(set(self.groups)) < _A_FEATURE * len(self.blind.kinds):
+            return plain
+        return replace(plain, log_odds=self.blind.log_odds()[self.attacked])
+
+    def subtracts(self, reference: str | None) -> bool:
+        """Whether the control's score is subtracted from one that subtracts a model itself."""
+        own = (self.subtracted, "control", "references")
+        return not self.drawn and self.subtracted is not None and reference not in own
+
+    def statistic(self, scores: Floats, control: Floats | None) -> Floats:
+        """Scores of the attacked units, less those of the control and what the documents explain, float (n,).
+
+        Both scores are divided by their deviation over the attacked units, which no label enters.
+
+        Args:
+            scores: Of the attack on the model under audit, float (n,).
+            control: Of the same attack on the control; None where the scores are less of it already.
+        """
+        found = _scaled(scores)
+        if self.drawn:
+            return found
+        return self.blind.unexplained(found if control is None else found - _scaled(control), self.attacked)
+
+    def refusal(self, reference: str | None) -> str | None:
+        """Why nothing is concluded from an attack, or None.
+
+        Args:
+            reference: What its score subtracts: ``control``, ``pretrained``, ``references`` or None.
+        """
+        drawn = self.relabelling
+        if drawn.count < ARRANGEMENTS:
+            return (
+                f"{drawn.whole[0]} and {drawn.whole[1]} groups wholly of one class have {drawn.count} arrangements of "
+                f"their labels, and {ARRANGEMENTS} are needed: 3 groups of each class at least"
+            )
+        if self.drawn:
+            return None
+        model = reference if reference in self.readings and reference != "pretrained" else self.subtracted
+        if model is None:
+            contradicted = "the documents contradict that the classes were drawn at random, and " if self.lot else ""
+            return (
+                f"{contradicted}there is no control: give a model that saw neither class and reads as well (--control, "
+                "or --train-control), or declare that the classes were drawn at random (--classes-random)"
+            )
+        if drawn.movable < MOVABLE:
+            return (
+                f"the documents alone separate the classes: {drawn.movable:.0f} {self.unit.many} could as well be in "
+                f"the other class, and {MOVABLE:.0f} are needed"
+            )
+        return self.readings[model].refusal(self.unit)
+
+
+def _scaled(scores: Floats) -> Floats:
+    deviation = float(scores.std())
+    return (scores - scores.mean()) / (deviation if deviation > 1e-12 else 1.0)
