@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from pfl_audit.metrics.answers import anls
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.metrics.relabelling import Relabelling
 
-COMPETENT: Final = (0.6, 1.5)
+COMPETENT: Final = (0.75, 1.4)
 """Least and most that a control reads, as a multiple of what the model under audit does (docs/membership.md)."""
 QUESTIONS: Final = 30
 """Fewest questions about pages that are set aside, from which it is told how well a control reads."""
@@ -159,7 +160,7 @@ class Basis:
         """Whether scores are compared as they are: a lot was drawn, and the documents do not contradict."""
         return self.lot == "groups" or (self.lot == "units" and self.blind.p_value > CONTRADICTED)
 
-    @property
+    @cached_property
     def relabelling(self) -> Relabelling:
         """Arrangements of the labels that are as likely as the observed one without a leak."""
         plain = Relabelling.plain(self.labels, None if self.lot == "units" else self.groups)

@@ -18,8 +18,9 @@ import numpy as np
 
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
 
-STEPS: Final = 50
-"""Times that every unit is paired with another between two draws; any number is valid, and few mix badly."""
+STEPS: Final = 20
+"""Times that every unit is paired with another between two draws: any number is valid, and with few the draws resemble
+the data, which costs power. Labels of n units are mixed after some 2 log2(n)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import pytest
 
 from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.classifiers import Choices
-from pfl_audit.attacks.membership.evaluation import run_trial, trial_of
+from pfl_audit.attacks.membership.evaluation import run_trial
 from pfl_audit.attacks.membership.features import without_signs
 from pfl_audit.attacks.membership.rows import ROWS
 from pfl_audit.cli.main import run
@@ -48,12 +48,6 @@ def test_as_many_members_as_non_members_are_known() -> None:
     assert [int(labels[ours].sum()), int((~labels[ours]).sum())] == [46, 50]
     assert [int(labels[equal].sum()), int((~labels[equal]).sum())] == [50, 50]
     assert len(np.unique(equal)) == 100
-
-
-def test_the_documents_alone_are_judged_on_the_providers_that_are_left() -> None:
-    labels = np.arange(660) < 307
-    trial = trial_of(np.zeros(660), np.zeros(660, dtype=bool), labels, 0, 0.15, True)
-    assert len(trial.test) == 560
 
 
 def test_a_tuned_forest_has_the_defaults_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:

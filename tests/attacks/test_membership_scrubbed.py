@@ -150,19 +150,19 @@ def levels_of(rows: tuple[AttackRow, ...], seed: int, leak: float):  # type: ign
     frame, labels = table(80, 80, rng, scrubbed_leak=leak)
     control, _ = table(80, 80, rng)
     control = control.set_axis(frame.index).assign(queries=frame["queries"].to_numpy())
-    return decide(frame, control, labels, seed, rows=rows, seeds=1, s=(0,))
+    return decide(frame, control, labels, seed, rows=rows, seeds=1)
 
 
 @pytest.mark.parametrize("name", WITH)
 def test_positive_control_a_leak_on_scrubbed_pages_alone(name: str) -> None:
     """Only the loss of the scrubbed value is lower for members; the published attack sees nothing."""
-    assert levels_of((BY_ID[name],), 0, leak=2.5).level == "leak"
-    assert levels_of((BY_ID[WITHOUT[name]],), 0, leak=2.5).level in ("none", "unresolved")
+    assert levels_of((BY_ID[name],), 2, leak=2.5).level == "leak"
+    assert levels_of((BY_ID[WITHOUT[name]],), 2, leak=2.5).level in ("none", "unresolved")
 
 
 def test_negative_control_nothing_was_trained_on() -> None:
     """How often noise is a leak is counted by ``tests.bench.rates``."""
-    assert levels_of((BY_ID["likelihood-ratio-g4"],), 1, leak=0.0).level in ("none", "unresolved")
+    assert levels_of((BY_ID["likelihood-ratio-g4"],), 2, leak=0.0).level in ("none", "unresolved")
 
 
 # A whole audit
@@ -172,7 +172,7 @@ CHECKS = ("azk", "azk-g4", "likelihood-ratio", "likelihood-ratio-g4")
 
 
 def corpus() -> Corpus:
-    """Forty members and forty others, two pages each with two questions; every page names its company."""
+    """Forty members and forty others, two pages each with three questions; every page names its company."""
     rng = np.random.default_rng(0)
     queries, membership = [], {}
     for number in range(80):
@@ -182,7 +182,7 @@ def corpus() -> Corpus:
             boxes = np.tile([[0.1, 0.1, 0.2, 0.2]], (4, 1))
             words = (provider, *rng.choice(["total", "due", "thanks", "net"], size=3).tolist())
             document = Document(f"{number:03d}{page}_1", provider, words, boxes, None, "red_test")
-            queries += [Query(f"{document.id}-{at}", document, "?", (f"{at}",), "total_amount") for at in range(2)]
+            queries += [Query(f"{document.id}-{at}", document, "?", (f"{at}",), "total_amount") for at in range(3)]
     return Corpus(tuple(queries), membership, "jsonl")
 
 

@@ -1,94 +1,95 @@
-"""Verdicts on provider membership at the level of scores: noise, and scores of a known strength."""
+"""Verdicts on provider membership: models that leak nothing, and leaks of a known strength."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
 import numpy as np
-from scipy.stats import norm
 
-from pfl_audit.attacks.membership.decision import Decision
 from pfl_audit.attacks.membership.rows import ROWS
 from pfl_audit.core.power import FINDINGS
 from pfl_audit.core.verdict import Budget
-from tests.attacks.noise_audits import CASES, decide
-from tests.attacks.simulated import table
-from tests.attacks.simulated_references import REFERENCES, simulated
+from tests.attacks.noise_audits import BUDGET, decide
 from tests.bench.rates.engine import Design, design
+from tests.bench.rates.worlds import WORLDS, World, easier, equal, models
 
-QUICK = tuple(row for row in ROWS if row.id in ("azk", "likelihood-ratio", "loss-residual"))
-"""Attacks that take no forest; the permutation does not know what made a call."""
-SEEDS = 5
-"""Draws of the known providers, as many as an audit makes."""
-RATIO = tuple(row for row in ROWS if row.id == "likelihood-ratio")
-SCRUBBED = tuple(row for row in ROWS if row.id == "likelihood-ratio-g4")
-STRENGTHS: Final = (0.55, 0.60, 0.70, 0.80)
-"""AUC of a score."""
-COMPANIES: Final = (10, 20, 50, 100, 200)
+QUICK: Final = tuple(row for row in ROWS if row.id in ("azk", "likelihood-ratio"))
+"""Attacks that take no forest, one of answers and one of likelihoods."""
+RATIOS: Final = (0.1, 1 / 3, 0.5, 0.6, 0.7, 0.8, 1.0, 1.25, 1.5, 2.0)
+"""Share of the keys that a control finds, over that of the model: the curve from which COMPETENT is taken."""
+STRENGTHS: Final = {0.60: 0.21, 0.65: 0.32, 0.70: 0.43, 0.80: 0.69}
+"""AUC of a score over alike companies, to the leak that gives it (measured over 20,000 companies)."""
+COMPANIES: Final = (20, 35, 50, 80, 200)
 """Number of companies of each class."""
+_ASIDE: Final = 12
+"""Non-members that are set aside."""
 
 
-def noise(case: str, audit: int) -> str:
-    """Level of an audit of noise, as the only finding."""
-    frame, control, labels = CASES[case](np.random.default_rng([23, audit]))
-    return decide(frame, control, labels, audit, rows=QUICK, seeds=SEEDS, s=(0,)).level
+def level(world: World, audit: int, *, leak: float = 0.0, budget: Budget = BUDGET) -> str:
+    """Level of an audit, and whether its control is refused."""
+    rng = np.random.default_rng([43, audit])
+    target, control, company = models(world, rng, leak)
+    aside = np.isin(company, rng.permutation(np.flatnonzero(~world.labels))[:_ASIDE])
+    reads = float(control["acc"][aside].mean() / max(1e-9, float(target["acc"][aside].mean())))
+    kept = np.unique(company[~aside])
+    names = [f"provider {number:04d}" for number in kept]
+    tables = [
+        one[~aside].groupby(company[~aside]).mean().set_axis(names).assign(queries=world.questions[kept])
+        for one in (target, control)
+    ]
+    decision = decide(
+        *tables,
+        world.labels[kept],
+        audit,
+        rows=QUICK,
+        seeds=1,
+        reads=reads,
+        documents=world.documents[kept],
+        groups=[world.groups[number] for number in kept],
+        budget=budget,
+    )
+    return decision.level if decision.strongest.refusal is None else "refused"
 
 
-def references(audit: int, *, control: bool) -> str:
-    """Level of LiRA and RMIA where companies differ in difficulty alone."""
-    target, other, labels = simulated(100 + audit)
-    return decide(target, other if control else None, labels, audit, rows=REFERENCES, seeds=1, s=(0,)).level
+def null(case: str, companies: int, audit: int) -> str:
+    """Level of an audit of a model that leaks nothing, as the only finding."""
+    return level(WORLDS[case](np.random.default_rng([41, audit]), companies, companies + _ASIDE), audit)
 
 
-def scrubbed(audit: int) -> str:
-    """Level of the likelihood ratio on scrubbed pages where nothing was trained on."""
-    rng = np.random.default_rng([31, audit])
-    frame, labels = table(80, 80, rng)
-    control, _ = table(80, 80, rng)
-    control = control.set_axis(frame.index).assign(queries=frame["queries"].to_numpy())
-    return decide(frame, control, labels, audit, rows=SCRUBBED, seeds=1, s=(0,)).level
+def competence(ratio: float, by: float, audit: int) -> str:
+    """Level where members' pages are easier, or harder, for whoever reads them, by how well the control reads."""
+    world = easier(np.random.default_rng([47, audit]), 80, 80 + _ASIDE, by)
+    world.found = ratio
+    return level(world, audit)
 
 
-def found(strength: float, companies: int, audit: int) -> str:
-    """Level of an audit of a score whose AUC is ``strength``, with a control and the blind baseline."""
-    rng = np.random.default_rng([29, audit])
-    leak = float(np.sqrt(2) * norm.ppf(strength))
-    frame, labels = table(companies, companies, rng, leak=leak)
-    control, _ = table(companies, companies, rng)
-    control = control.set_axis(frame.index).assign(queries=frame["queries"].to_numpy())
-    blind = rng.normal(size=len(labels))
-    budget = Budget.shared(FINDINGS)
-    return decide(frame, control, labels, audit, rows=RATIO, budget=budget, seeds=1, s=(0,), blind=blind).level
-
-
-def _ratio(leak: float, seed: int) -> Decision:
-    rng = np.random.default_rng(seed)
-    frame, labels = table(60, 60, rng, leak=leak)
-    control, _ = table(60, 60, rng)
-    control = control.set_axis(frame.index).assign(queries=frame["queries"].to_numpy())
-    return decide(frame, control, labels, seed, rows=RATIO, budget=Budget.shared(FINDINGS), seeds=1, s=(0,))
-
-
-@cache
-def _smallest() -> float:
-    return _ratio(0.0, 3).strongest.smallest
-
-
-def at_the_smallest_effect(audit: int) -> str:
-    """Level where the score is as strong as the smallest effect that an audit of noise states."""
-    return _ratio(float(np.sqrt(2) * norm.ppf(_smallest())), 100 + audit).level
+def found(strength: float, companies: int, findings: int, audit: int) -> str:
+    """Level of an audit of a leak, where an audit shares its budget among so many findings."""
+    world = equal(np.random.default_rng([29, audit]), companies, companies + _ASIDE)
+    return level(world, audit, leak=STRENGTHS[strength], budget=Budget.shared(findings))
 
 
 DESIGNS: tuple[Design, ...] = (
-    *(design(f"membership, null: {case}", partial(noise, case)) for case in CASES),
-    design("membership, null: references, with a control", partial(references, control=True)),
-    design("membership, null: references, no control", partial(references, control=False)),
-    design("membership, null: scrubbed pages", scrubbed),
-    design("membership, power: at the smallest effect", at_the_smallest_effect, {}, 200, {"leak": 0.7}),
     *(
-        design(f"membership, power: AUC {strength:.2f}, {size} a class", partial(found, strength, size), {}, 200)
+        design(f"membership, null: {case}, {size} a class", partial(null, case, size))
+        for case in WORLDS
+        for size in (20, 50, 80, 200)
+    ),
+    *(
+        design(f"membership, control that finds {ratio:.2f} times the keys, members' pages {name}", partial(competence, ratio, by))
+        for ratio in RATIOS
+        for name, by in (("easier", 0.5), ("harder", -0.5))
+    ),
+    *(
+        design(
+            f"membership, power: AUC {strength:.2f}, {size} a class, {said}",
+            partial(found, strength, size, findings),
+            {},
+            200,
+        )
+        for said, findings in (("alone", 1), ("of a whole audit", FINDINGS))
         for size in COMPANIES
         for strength in STRENGTHS
     ),
-)
+)  # fmt: skip
