@@ -1,4 +1,4 @@
-"""The table of labels: file, provider, member, split, person, and one column for each key."""
+"""The table of labels: file, provider, member, split, person, group, and one column for each key."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pfl_audit.sandbox import SandboxError, call_sandboxed
 
 FILE_NAME: Final = "labels.csv"
 PROPOSED: Final = "proposed"
-SPECIAL: Final = ("file", "provider", "member", "membership", "split", "person", PROPOSED)
+SPECIAL: Final = ("file", "provider", "member", "membership", "split", "person", "group", PROPOSED)
 """Columns that are no keys."""
 _SEPARATOR = "|"
 _REMEDY = "Save it as CSV in UTF-8, as XLSX, or as JSON lines"
@@ -52,6 +52,7 @@ class Row:
         values: Key to accepted answers.
         proposed: Whether the values were proposed by the importer.
         person: Name of the person whom the document concerns; empty where it is not given.
+        group: Name of the group that its unit belongs to; empty where it is not given.
     """
 
     file: str
@@ -61,6 +62,7 @@ class Row:
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     proposed: bool = False
     person: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,11 +122,12 @@ def write_labels(path: Path, rows: Sequence[Row], keys: Sequence[str]) -> None:
     """Write a table as CSV that only its owner can read; no cell begins like a formula."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(["file", "provider", "member", "split", "person", *keys, PROPOSED])
+    table.writerow(["file", "provider", "member", "split", "person", "group", *keys, PROPOSED])
     for row in rows:
         values = [_SEPARATOR.join(row.values.get(key, ())) for key in keys]
         member = "" if row.membership is Membership.UNKNOWN else str(row.membership)
-        cells = [row.file, row.provider, member, row.split, row.person, *values, "yes" if row.proposed else ""]
+        cells = [row.file, row.provider, member, row.split, row.person, row.group, *values]
+        cells.append("yes" if row.proposed else "")
         table.writerow([f"'{cell}" if cell.startswith(FORMULA) else cell for cell in cells])
     write_text(path, out.getvalue())
 
@@ -142,7 +145,7 @@ def _spelling(name: str) -> str:
 
 def _row(cells: Mapping[str, str]) -> Row:
     file = text(cells.get("file", ""), "file", MAX_NAME).removeprefix("./")
-    provider, person = cells.get("provider", ""), cells.get("person", "")
+    provider, person, group = (cells.get(name, "") for name in ("provider", "person", "group"))
     values = {}
     for key, cell in cells.items():
         answers = tuple(dict.fromkeys(part.strip() for part in cell.split(_SEPARATOR) if part.strip()))
@@ -159,6 +162,7 @@ def _row(cells: Mapping[str, str]) -> Row:
         values,
         bool(cells.get(PROPOSED)),
         text(person, "person", MAX_NAME) if person else "",
+        text(group, "group", MAX_NAME) if group else "",
     )
 
 

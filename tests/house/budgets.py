@@ -19,9 +19,9 @@ ROOMS: Final = {
     "pfl_audit": (715, 16),
     "pfl_audit/cli": (3113, 34),
     "pfl_audit/core": (3144, 47),
-    "pfl_audit/documents": (4673, 67),
+    "pfl_audit/documents": (4761, 69),
     "pfl_audit/fitness": (766, 10),
-    "pfl_audit/importing": (879, 11),
+    "pfl_audit/importing": (882, 11),
     "pfl_audit/metrics": (403, 10),
     "pfl_audit/models": (8478, 153),
     "pfl_audit/privacy": (1178, 19),
@@ -32,7 +32,7 @@ ROOMS: Final = {
 
 WHOLE: Final = 46_500
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 35_996
+STATEMENTS: Final = 36_080
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()
