@@ -140,11 +140,11 @@ class Corpus:
 
 def _by_unit(pages: Iterable[Document], name: Callable[[Document], str]) -> dict[str, frozenset[str]]:
     """Unit to the names that its pages have; units whose pages have none are left out."""
-    found: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    found: defaultdict[str, set[str]] = defaultdict(set)
     for page in pages:
         if name(page):
-            found[page.unit] |= {name(page)}
-    return dict(found)
+            found[page.unit].add(name(page))
+    return {unit: frozenset(names) for unit, names in found.items()}
 
 
 def is_training(page: Document) -> bool:

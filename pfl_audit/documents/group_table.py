@@ -33,7 +33,7 @@ def with_groups(corpus: Corpus, path: Path) -> Corpus:
     """
     key = provider_identity if corpus.unit == PROVIDER.name else str
     units = {key(unit): unit for unit in of_part(corpus, "red").units}
-    stated: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    stated: defaultdict[str, set[str]] = defaultdict(set)
     unknown, count = list[int](), 0
     for number, cells in named_cells(path, csv_rows(path, "Save it as CSV in UTF-8"), COLUMNS, ", ".join(COLUMNS)):
         try:
@@ -42,7 +42,7 @@ def with_groups(corpus: Corpus, path: Path) -> Corpus:
             raise AuditError(f"{path} row {number}: {error}", "Correct the row; leave out what has no group") from error
         count += 1
         if (name := units.get(key(unit))) is not None:
-            stated[name] |= {group}
+            stated[name].add(group)
         else:
             unknown.append(number)
     if unknown:
@@ -53,7 +53,7 @@ def with_groups(corpus: Corpus, path: Path) -> Corpus:
         )
     if not stated:
         raise AuditError(f"{path} holds no row", "Give a row for each unit with a group")
-    return replace(corpus, group_table=dict(stated))
+    return replace(corpus, group_table={unit: frozenset(names) for unit, names in stated.items()})
 
 
 def groups_line(corpus: Corpus) -> str | None:
