@@ -127,7 +127,7 @@ class _Run:
             for model, table in tables.items()
         }
         blind = self._blind(list(documents), labels)
-        trusted = "control" in tables or context.classes_random
+        trusted = "control" in tables or context.classes_random is not None
         decision = decide_membership(
             [*outcomes["target"].values()],
             outcomes.get("control", {}),
@@ -171,7 +171,7 @@ class _Run:
                 decision,
                 _CONTROL if controlled else None,
                 context.unit,
-                trusted=controlled or context.classes_random,
+                trusted=controlled or context.classes_random is not None,
             ),
         )
 

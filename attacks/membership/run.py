@@ -154,7 +154,7 @@ class _Run:
             for name, found in control.items()
         }
         documents = self._documents_alone(blind, next(iter(main.values())).s)
-        trusted = bool(control) or context.classes_random
+        trusted = bool(control) or context.classes_random is not None
         rng = context.rng("membership", "permutation")
         decision = decide_membership([*main.values()], beside, documents, context.budget, rng, trusted=trusted)
         strongest = decision.strongest.outcome
@@ -163,7 +163,7 @@ class _Run:
             decision, {name: table["acc"] for name, table in self.tables.items()}, self.labels, self.unit
         )
         return whole_spec(self.unit, strongest.row.access).ran(
-            settings={"alpha": context.budget.leak, "classes drawn at random": context.classes_random},
+            settings={"alpha": context.budget.leak, "classes drawn at random": context.classes_random or False},
             metrics=metrics(decision, self.control_name, self.unit),
             tables=[by_access, *overview],
             curves=[by_access_roc(decision, beside), *curves],

@@ -13,6 +13,7 @@ from pfl_audit.attacks.membership.attack import ATTACK
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.attacks.questions.inputs import ClassesRandom
 from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Check
@@ -70,7 +71,7 @@ def audited(
     *,
     pretrained: Knows | None = None,
     control: Knows | None = None,
-    classes_random: bool = False,
+    classes_random: ClassesRandom | None = None,
     checks: frozenset[str] = CHECKS,
 ) -> dict[str, Check]:
     with ResponseStore(folder / "store.sqlite") as store:
@@ -174,14 +175,14 @@ def test_the_documents_alone_speak_where_no_control_does(reading: tuple[Corpus, 
     """The user declares what is not so, and the pre-trained model reads nothing: the keys asked tell as much."""
     red, reads = reading
     for pretrained in (None, lambda query: False):
-        found = audited(tmp_path, red, reads, pretrained=pretrained, classes_random=True)
+        found = audited(tmp_path, red, reads, pretrained=pretrained, classes_random="units")
         assert level(found) == "unresolved"
 
 
 def test_without_a_control_it_takes_a_declaration(memory: tuple[Corpus, Knows], tmp_path: Path) -> None:
     red, knows = memory
     assert level(audited(tmp_path, red, knows)) == "weak"
-    assert level(audited(tmp_path, red, knows, classes_random=True)) == "leak"
+    assert level(audited(tmp_path, red, knows, classes_random="units")) == "leak"
 
 
 def test_negative_control_a_model_that_knows_no_company_better(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ ROOMS: Final = {
     "attacks/inversion": (9422, 134),
     "attacks/membership": (1301, 15),
     "attacks/memorization": (1722, 19),
-    "attacks/questions": (871, 11),
+    "attacks/questions": (895, 11),
     "attacks/reconstruction": (2063, 27),
     "fixtures": (454, 6),
     "pfl_audit": (715, 16),
-    "pfl_audit/cli": (3123, 34),
-    "pfl_audit/core": (3144, 47),
+    "pfl_audit/cli": (3131, 34),
+    "pfl_audit/core": (3147, 47),
     "pfl_audit/documents": (4761, 69),
     "pfl_audit/fitness": (823, 11),
     "pfl_audit/importing": (882, 11),
@@ -32,7 +32,7 @@ ROOMS: Final = {
 
 WHOLE: Final = 46_500
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 36_080
+STATEMENTS: Final = 36_110
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()
