@@ -20,6 +20,7 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.units import Unit
 from pfl_audit.fitness.blind import Blind
 from pfl_audit.metrics.answers import anls
+from pfl_audit.metrics.arrangements import FEWEST, arrangements_of
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.metrics.relabelling import Relabelling
 
@@ -27,8 +28,6 @@ COMPETENT: Final = (0.75, 1.4)
 """Least and most that a control reads, as a multiple of what the model under audit does (docs/membership.md)."""
 QUESTIONS: Final = 30
 """Fewest questions about pages that are set aside, from which it is told how well a control reads."""
-ARRANGEMENTS: Final = 20
-"""Fewest arrangements of the labels: of 19, none can be significant at 5 %."""
 MOVABLE: Final = 20.0
 """Effective number of units below which the documents separate the classes."""
 CONTRADICTED: Final = 0.001
@@ -124,7 +123,7 @@ def make_basis(
         attacked=np.array([rows[unit] for unit in attacked]),
         labels=labels,
         groups=[context.groups[unit] for unit in attacked],
-        lot="units" if context.classes_random else None,
+        lot=context.classes_random,
         subtracted=next((name for name in ("control", "pretrained") if name in readings), None),
         readings=readings,
         blind=blind,
@@ -194,10 +193,10 @@ class Basis:
             reference: What its score subtracts: ``control``, ``pretrained``, ``references`` or None.
         """
         drawn = self.relabelling
-        if drawn.count < ARRANGEMENTS:
+        if self.lot != "units" and (few := arrangements_of(self.labels, self.groups)).count < FEWEST:
             return (
-                f"{drawn.whole[0]} and {drawn.whole[1]} groups wholly of one class have {drawn.count} arrangements of "
-                f"their labels, and {ARRANGEMENTS} are needed: 3 groups of each class at least"
+                f"{few.members} and {few.others} groups wholly of one class have {few.count} arrangements of their "
+                f"labels, and {FEWEST} are needed: {few.groups_needed()} groups of each class at least"
             )
         if self.drawn:
             return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pfl_audit.attacks.questions.engine import QueryEngine
+from pfl_audit.attacks.questions.inputs import ClassesRandom
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.store import Records
 from pfl_audit.core.training_record import read_training
@@ -90,10 +91,10 @@ class QuestionContext(AuditContext, QuestionParts):
     """Context of attacks that ask questions about pages.
 
     Attributes:
-        classes_random: Whether the user declares that members and non-members were drawn at random.
+        classes_random: What the user declares to be drawn at random into the classes, units or whole groups; or None.
     """
 
-    classes_random: bool = False
+    classes_random: ClassesRandom | None = None
 
     @property
     def unit(self) -> Unit:
@@ -101,15 +102,15 @@ class QuestionContext(AuditContext, QuestionParts):
         return UNITS[self.red.unit]
 
     @property
+    def groups(self) -> dict[str, str]:
+        """Unit of RED to the name of the group that it belongs to; a unit without a group is its own."""
+        return self.red.groups
+
+    @property
     def members(self) -> dict[str, bool]:
         """Unit of privacy to whether it was trained on, of those of which that is known."""
         labels = {unit: self.red.label(unit) for unit in self.red.units}
         return {unit: label is Membership.MEMBER for unit, label in labels.items() if label is not Membership.UNKNOWN}
-
-    @property
-    def groups(self) -> dict[str, str]:
-        """Unit to its group."""
-        return {unit: unit for unit in self.red.units}
 
     @property
     def models(self) -> dict[str, QueryEngine]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from pfl_audit.attacks.questions.inputs import QuestionInputs
 from pfl_audit.core.settings import InMemory
 from pfl_audit.documents.corpus import Corpus, require_questions
+from pfl_audit.documents.group_table import with_groups
 from pfl_audit.documents.provider_names import with_one_name
 from pfl_audit.documents.readers import Part, open_corpus
 from pfl_audit.documents.sides import join_sides, regroup
@@ -15,13 +16,25 @@ from pfl_audit.errors import NotAuditableError, UsageError
 
 
 def audited_corpus(inputs: QuestionInputs) -> Corpus:
-    """Queries of members and non-members, grouped by the unit of privacy.
+    """Queries of members and non-members, grouped by the unit of privacy, with the groups of ``groups``.
 
     Raises:
         UsageError: Inputs are missing, or contradict each other.
         NotAuditableError: A corpus holds no question.
-        AuditError: A corpus cannot be read, or the two sides overlap.
+        AuditError: A corpus or the table of groups cannot be read, or the two sides overlap.
     """
+    corpus = _given_corpus(inputs)
+    if inputs.groups is not None:
+        corpus = with_groups(corpus, inputs.groups)
+    if inputs.classes_random == "groups" and not (corpus.stated_groups or corpus.client_groups):
+        raise UsageError(
+            "--classes-random groups declares that whole groups were drawn, and the corpus has no group",
+            "Give --groups, or --classes-random units where each was drawn by itself",
+        )
+    return corpus
+
+
+def _given_corpus(inputs: QuestionInputs) -> Corpus:
     unit = UNITS[inputs.unit]
     if inputs.members is None and inputs.non_members is None:
         if inputs.red is None:

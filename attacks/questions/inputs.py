@@ -17,8 +17,10 @@ CANARIES = "canaries (train --audit-canaries)"
 BY_DOCUMENT = "documents as the unit of privacy (--unit document)"
 OFFERS = frozenset({PRETRAINED, REFERENCES, BLUE, CANARIES, BY_DOCUMENT})
 """Needs of checks that these inputs can meet."""
-CORPUS_FIELDS = ("red", "members", "non_members", "unit")
+CORPUS_FIELDS = ("red", "members", "non_members", "unit", "groups")
 """Inputs that name the documents to ask about."""
+ClassesRandom = Literal["units", "groups"]
+"""What was drawn at random into members and non-members: each unit by itself, or whole groups."""
 _SHARED: Final = Flag(panel="Endpoint: docs/endpoint.md", shared=True)
 
 
@@ -100,6 +102,11 @@ class QuestionInputs(EndpointInputs):
         description="Unit of privacy, whose membership is decided: provider, document or person (the column 'person' "
         "of the corpus).",
     )
+    groups: Annotated[Path | None, Flag(shared=True)] = Field(
+        default=None,
+        description="Table (CSV: unit, group) of companies, documents or persons that belong together: clients, "
+        "vendors, corporate groups.",
+    )
     answers: Annotated[Path | None, Flag(shared=True)] = Field(
         default=None, description="Recorded answers (.jsonl) of a model that cannot be asked."
     )
@@ -123,8 +130,10 @@ class QuestionInputs(EndpointInputs):
         description="Prompt template with {question} and maybe {words}, or a file that has it; for models that are "
         "asked by a prompt (docs/models.md).",
     )
-    classes_random: Annotated[bool, Flag(shared=True)] = Field(
-        default=False, description="Declare that members and non-members were drawn at random."
+    classes_random: Annotated[ClassesRandom | None, Flag(shared=True)] = Field(
+        default=None,
+        description="Declare that members and non-members were drawn at random: 'units', each company (document, "
+        "person) by itself, or 'groups', whole clients, vendors or corporate groups.",
     )
     ocr: Annotated[bool, Flag(shared=True)] = Field(
         default=False, description="Read the pictures by OCR, before and after values are blurred."

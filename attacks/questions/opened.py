@@ -19,6 +19,7 @@ from pfl_audit.core.sharding import Share
 from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditedModels, AuditJob, ModelFacts
 from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.group_table import groups_line
 from pfl_audit.documents.units import UNITS
 from pfl_audit.errors import UsageError
 from pfl_audit.models.adapter_folder import base_of
@@ -86,8 +87,9 @@ class OpenedQuestions(QuestionParts):
             non_members=len(corpus.non_members()),
             documents=len(corpus.documents),
             queries=len(corpus.queries),
-            classes_random=self.inputs.classes_random,
-            facts=dict(self.arithmetic),
+            classes_random=self.inputs.classes_random is not None,
+            groups_random=self.inputs.classes_random == "groups",
+            facts={**self.arithmetic, **({"Groups": line} if (line := groups_line(corpus)) else {})},
             problems=list_problems(corpus.problems, unanswered, redactor),
             unusable=count_problems(corpus.problems, unanswered, redactor),
         )
@@ -159,6 +161,8 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
         return _engine(model, job, calls, job.share)
 
     red = audited_corpus(inputs)
+    if line := groups_line(red):
+        job.progress.say(line)
     blue = training_corpus(inputs, red)
     sample = sample_of(red) if job.precision != "fp32" else []
     before = opened(inputs.pretrained, "pre-trained") if inputs.pretrained else None

@@ -20,7 +20,7 @@ audit() {
     out=$1
     shift
     [ -f "$work/$out/results.json" ] || pfl audit --model $work/model-trained --members $work/trained --store $work/responses.sqlite \
-        --non-members $work/untrained --unit document --classes-random --out "$work/$out" --seed $seed --fail-on never \
+        --non-members $work/untrained --unit document --classes-random units --out "$work/$out" --seed $seed --fail-on never \
         --control $work/model-other "$@"
 }
 

@@ -25,7 +25,7 @@ for model in ${MODELS:-layoutlmv3 donut}; do
     done
     [ -f "$work/audit-$model/results.json" ] || pfl audit --model "$work/$model-trained" \
         --control "$work/$model-other" --members "$work/trained" --non-members "$work/untrained" --unit document \
-        --classes-random --out "$work/audit-$model" --store "$work/store.sqlite" --set 'membership.s=[0]' --seed "$seed" \
+        --classes-random units --out "$work/audit-$model" --store "$work/store.sqlite" --set 'membership.s=[0]' --seed "$seed" \
         --fail-on never || [ $? -eq 3 ] # 3: a check was not possible
     .venv/bin/python docs/results/audit_table.py "$work/audit-$model"
 done

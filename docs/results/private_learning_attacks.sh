@@ -11,9 +11,9 @@ COMPANIES=1000 SEEDS=0 EPSILONS=8 MODES="central-dp whole" sh docs/results/priva
 [ -f $work/one-page/untrained/corpus.jsonl ] || .venv/bin/python docs/results/one_page_each.py $corpus $work/one-page
 for pair in private=central-dp-1000-of-4-8-0 whole=whole-1000-0; do
     name=${pair%%=*}
-    .venv/bin/pfl-audit mia --model $work/${pair#*=} --pretrained $start --red $corpus --classes-random \
+    .venv/bin/pfl-audit mia --model $work/${pair#*=} --pretrained $start --red $corpus --classes-random units \
         --out $work/mia-$name || [ $? = 3 ]
-    documents="--model $work/${pair#*=} --pretrained $start --members $work/one-page/trained --classes-random --fail-on never \
+    documents="--model $work/${pair#*=} --pretrained $start --members $work/one-page/trained --classes-random units --fail-on never \
         --non-members $work/one-page/untrained --unit document --store $work/one-page.sqlite"
     .venv/bin/pfl-audit audit $documents --check membership.likelihood-ratio --check membership.azk --set 'membership.s=[0]' \
         --out $work/pages-$name

@@ -164,7 +164,7 @@ def _checked(context: typer.Context, parameter: Any, value: Any) -> Any:
     types, wanted = _KINDS.get(kind, _TEXT)
     for one in values:
         if not isinstance(one, types) or (isinstance(one, bool) and bool not in types):
-            raise ValueError(wanted)
+            raise ValueError(_range(parameter.type) if getattr(parameter.type, "choices", None) else wanted)
         if isinstance(one, int) and abs(one) >= _LARGEST:
             raise ValueError("a smaller number")
         try:

@@ -47,6 +47,10 @@ def check(
     unit: Annotated[
         UnitName, typer.Option(help="Unit of privacy; document and person need --members and --non-members.")
     ] = "provider",
+    groups: Annotated[
+        Path | None,
+        typer.Option(help="Table (CSV: unit, group) of clients, vendors or corporate groups, as audits take it."),
+    ] = None,
     blue: Annotated[
         Path | None, typer.Option(help="Training corpus: near-duplicates and providers that it shares with the corpus.")
     ] = None,
@@ -73,6 +77,7 @@ def check(
     from pfl_audit.documents.check import check_corpus, check_forms, check_pages
     from pfl_audit.documents.corpus import is_training
     from pfl_audit.documents.forms.readers import reader_of
+    from pfl_audit.documents.group_table import with_groups
     from pfl_audit.documents.units import UNITS
 
     asked = _asked_paths(path, members, non_members, unit)
@@ -81,13 +86,15 @@ def check(
     corpus = power = fitness = None
     redactor = Redactor(secrets.token_hex(), reveal=reveal)
     if len(asked) == 1 and (reader := reader_of(asked[0])) is not None:
-        refuse_unused(context, dict.fromkeys(("blue", "seed", "unit"), "for forms"))
+        refuse_unused(context, dict.fromkeys(("blue", "groups", "seed", "unit"), "for forms"))
         found = check_forms(reader.read(asked[0]), progress, images=images)
         rows, empty = _form_rows(found), not found.forms
     else:
         from pfl_audit.fitness.page_look import PageLooks
 
         corpus, looks = _opened(asked, unit), PageLooks()
+        if groups is not None:
+            corpus = with_groups(corpus, groups)
         pages = _opened([blue], unit).documents if blue is not None else ()
         training = [page for page in pages if is_training(page)] or pages
         found = check_corpus(corpus, progress, images=images, why_not=looks.unusable)

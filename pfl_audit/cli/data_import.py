@@ -48,7 +48,7 @@ def import_(
     labels: Annotated[
         Path | None,
         typer.Option(
-            help="Table (CSV, XLSX, JSON lines): file, provider, member, split, person, and a column for each key.",
+            help="Table (CSV, XLSX, JSON lines): file, provider, member, split, person, group, a column for each key.",
             show_default=False,
         ),
     ] = None,

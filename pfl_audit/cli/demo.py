@@ -126,7 +126,7 @@ def demo_plans(out: Path, seed: int, device: str, *, reveal: bool) -> DemoPlans:
         "pretrained": str(fixtures / "vt5-pretrained"),
         "control": str(fixtures / "vt5-out"),
         "blue": fixtures / "blue-secrets",
-        "classes_random": True,  # one recipe draws all providers, and the first are the members
+        "classes_random": "units",  # one recipe draws all providers, and the first are the members
     }
     tuned = plan(
         "Fine-tuned demo model, made so that attacks can succeed", "vt5-finetuned", out, CHECKS, "questions", given

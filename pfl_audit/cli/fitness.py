@@ -36,6 +36,8 @@ def show_fitness(fitness: Fitness, redactor: Redactor) -> None:
     found = fitness.found
     if found.classes is not None:
         _show_classes(found.classes, redactor, console)
+    if found.groups is not None:
+        console.print(f"{found.groups.line}\n  {found.groups.counted}", soft_wrap=True)
     for warning in warnings_of(found):
         console.print(f"warning: {warning}", soft_wrap=True)
     names, values = found.units, found.values
@@ -43,6 +45,7 @@ def show_fitness(fitness: Fitness, redactor: Redactor) -> None:
         (f"one {names.unit.name}", [_joined(one.names, redactor) for one in names.spellings if one.same]),
         ("similar names", [_joined(one.names, redactor) for one in names.spellings if not one.same]),
         ("on both sides", [redactor.name(name) for name in names.both_sides]),
+        ("one group", [_joined(one, redactor, "group") for one in found.groups.joined] if found.groups else []),
         ("near-duplicates", [" and ".join(map(redactor.page, pair)) for row in found.duplicates for pair in row.pairs]),
         ("without text", [redactor.page(page) for page in values.without_text]),
         (
@@ -78,8 +81,9 @@ def _show_classes(classes: ClassComparison, redactor: Redactor, console: Console
     console.print(table)
 
 
-def _joined(names: Sequence[str], redactor: Redactor) -> str:
-    return " and ".join(map(redactor.name, names))
+def _joined(names: Sequence[str], redactor: Redactor, kind: str = "provider") -> str:
+    more = [f"{len(names) - _MOST} more"] if len(names) > _MOST else []
+    return " and ".join([*(redactor.name(name, kind) for name in names[:_MOST]), *more])
 
 
 def _list(title: str, lines: Sequence[str], console: Console) -> None:

@@ -28,8 +28,7 @@ def invoke(command: Command, arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail_interrupted()
     except _usage_error() as error:
-        remedy = f"'{error.ctx.command_path} --help' lists what it takes" if getattr(error, "ctx", None) else ""
-        return fail(error.format_message(), remedy, EXIT_USAGE)
+        return fail(error.format_message(), _usage_remedy(error, command, arguments), EXIT_USAGE)
     except typer.Exit as error:
         return int(error.exit_code)
     except BrokenPipeError:
@@ -63,6 +62,18 @@ def _usage_error() -> Any:
         return importlib.import_module("typer.exceptions").TyperException
     except ImportError:
         return importlib.import_module("click").ClickException
+
+
+def _usage_remedy(error: Any, command: Any, arguments: Sequence[str]) -> str:
+    """The help of an option with choices, which says what each means; else the command that lists the options."""
+    context, option = getattr(error, "ctx", None), getattr(error, "param", None)
+    if option is None and (flag := getattr(error, "option_name", None)):  # an option without its value has no context
+        for word in arguments:
+            command = getattr(command, "commands", {}).get(word, command)
+        option = next((one for one in command.params if flag in one.opts), None)
+    if option is not None and getattr(option.type, "choices", None) and option.help:
+        return f"{option.opts[0]}: {option.help.removesuffix('.')}"
+    return f"'{context.command_path} --help' lists what it takes" if context else ""
 
 
 def _fail_interrupted() -> int:

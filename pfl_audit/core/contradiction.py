@@ -52,7 +52,7 @@ def contradicts_guarantee(results: Results) -> bool:
     not support the stated epsilon that of Steinke, Nasr and Jagielski 2023, theorem 5.2, for (epsilon, delta). A
     perfect attack on a few providers contradicts no large epsilon. A balanced accuracy counts for as many guesses as
     two classes of the size of the smaller have. Classes that were not drawn may differ in their documents, and
-    contradict nothing.
+    contradict nothing; nor do classes of whole groups, of which one unit is no draw of its own.
     """
     review, measured = results.target.claim_review, surest_bounded(results.checks)
     if review is None or review.claim is None or measured is None or not exceeds_guarantee(results):
@@ -62,7 +62,7 @@ def contradicts_guarantee(results: Results) -> bool:
         not value
         or not providers
         or providers > _MOST_GUESSES
-        or not any(data.classes_random for data in results.datasets)
+        or not any(data.classes_random and not data.groups_random for data in results.datasets)
     ):
         return False
     # Late, since hardly an audit needs them, and they import most of scipy.

@@ -292,6 +292,9 @@ class Data(Part):
     classes_random: bool = Field(
         default=False, description="The user declared that members and non-members were drawn at random"
     )
+    groups_random: bool = Field(
+        default=False, description="What was drawn are whole groups of units, so that one unit is no draw of its own"
+    )
     parts: Annotated[dict[Name, Count], Field(max_length=limits.ENTRIES)] = Field(
         default_factory=dict, description="Further counts of the subject, by name"
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from pfl_audit.documents.document import Document, Membership, Query
+from pfl_audit.documents.groups import clients_coincide, join_groups
 from pfl_audit.errors import NotAuditableError, UnanswerableError
 from pfl_audit.files import sha256_json
 
@@ -44,6 +45,7 @@ class Corpus:
         membership: Unit of privacy (`Document.unit`) to label; units without an entry are unknown.
         problems: Records of the source that were left out.
         unit: What the unit of privacy is.
+        group_table: Unit to groups that a table states, beside those of the pages.
     """
 
     queries: tuple[Query, ...]
@@ -51,6 +53,7 @@ class Corpus:
     format: str = ""
     problems: tuple[Problem, ...] = ()
     unit: Literal["provider", "document", "person"] = "provider"
+    group_table: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check that ids are unique, since answers refer to them."""
@@ -89,6 +92,26 @@ class Corpus:
         """Membership of a unit."""
         return self.membership.get(unit, Membership.UNKNOWN)
 
+    @cached_property
+    def stated_groups(self) -> dict[str, frozenset[str]]:
+        """Unit to the groups that its pages or a table state; units without one are left out."""
+        stated = _by_unit(self.documents, lambda page: page.group)
+        none = frozenset[str]()
+        named = {unit: stated.get(unit, none) | self.group_table.get(unit, none) for unit in self.units}
+        return {unit: names for unit, names in named.items() if names}
+
+    @cached_property
+    def client_groups(self) -> dict[str, frozenset[str]]:
+        """Unit to its federated clients where none states a group, and classes and clients coincide; else empty."""
+        clients = _by_unit(self.documents, lambda page: "" if page.client is None else f"client {page.client}")
+        members = dict.fromkeys(self.members(), True) | dict.fromkeys(self.non_members(), False)
+        return clients if not self.stated_groups and clients_coincide(clients, members) else {}
+
+    @cached_property
+    def groups(self) -> dict[str, str]:
+        """Every unit to the name of the group that it belongs to; one without a group is its own (`join_groups`)."""
+        return join_groups(self.units, self.stated_groups or self.client_groups)
+
     def by_unit(self) -> dict[str, tuple[Query, ...]]:
         """Queries of each unit, units sorted."""
         groups: defaultdict[str, list[Query]] = defaultdict(list)
@@ -102,16 +125,26 @@ class Corpus:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of pages, questions, answers and labels, independent of their order."""
+        """SHA-256 of pages, questions, answers, labels and stated groups, independent of their order."""
         rows = sorted(
             [query.document.id, _digest(query.document), query.question, list(query.answers), query.key]
             for query in self.queries
         )
         labels = {unit: str(self.label(unit)) for unit in self.units}
-        return sha256_json([rows, labels])
+        groups = {unit: sorted(names) for unit, names in self.stated_groups.items()}
+        return sha256_json([rows, labels, groups] if groups else [rows, labels])
 
     def _labelled(self, membership: Membership) -> tuple[str, ...]:
         return tuple(unit for unit in self.units if self.label(unit) is membership)
+
+
+def _by_unit(pages: Iterable[Document], name: Callable[[Document], str]) -> dict[str, frozenset[str]]:
+    """Unit to the names that its pages have; units whose pages have none are left out."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for page in pages:
+        if name(page):
+            found[page.unit].add(name(page))
+    return {unit: frozenset(names) for unit, names in found.items()}
 
 
 def is_training(page: Document) -> bool:

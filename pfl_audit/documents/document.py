@@ -39,7 +39,8 @@ class Document:
         client: Index of the federated client that holds the page, or None.
         source: Name of the source of a corpus that was made of several, or an empty string.
         person: Name of the person whom the document concerns, or an empty string.
-        group: Name of the unit of privacy that it belongs to, in an audit by another unit than the provider.
+        group: Name of the group that its unit belongs to (client, vendor, corporate group), or an empty string.
+        unit_name: Name of the unit of privacy that it belongs to, in an audit by another unit than the provider.
     """
 
     id: str
@@ -51,12 +52,13 @@ class Document:
     client: int | None = None
     source: str = ""
     person: str = ""
-    group: str | None = None
+    group: str = ""
+    unit_name: str | None = None
 
     @property
     def unit(self) -> str:
         """Name of the unit of privacy that it belongs to: its provider, unless it is grouped by another."""
-        return self.provider if self.group is None else self.group
+        return self.provider if self.unit_name is None else self.unit_name
 
     @property
     def file(self) -> str:

@@ -66,13 +66,13 @@ def regroup(corpus: Corpus, unit: Unit) -> Corpus:
 def _grouped(page: Document, unit: Unit) -> Document:
     if unit is PROVIDER:
         return page
-    group = page.file if unit is DOCUMENT else page.person
-    if not group:
+    name = page.file if unit is DOCUMENT else page.person
+    if not name:
         raise AuditError(
             "a document names no person, and the unit of privacy is the person",
             "Give 'person' in every line of corpus.jsonl",
         )
-    return replace(page, group=group)
+    return replace(page, unit_name=name)
 
 
 def _refuse_shared(members: Corpus, others: Corpus) -> None:

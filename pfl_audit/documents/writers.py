@@ -130,6 +130,8 @@ def _row(document: Document, queries: list[Query], membership: str, folder: Path
         row["client"] = document.client
     if document.person:
         row["person"] = document.person
+    if document.group:
+        row["group"] = document.group
     if document.source:
         row["source"] = document.source
     if document.image is not None:

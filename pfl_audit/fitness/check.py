@@ -16,6 +16,7 @@ from pfl_audit.documents.scrubbing.normalization import normalize_text
 from pfl_audit.documents.units import DOCUMENT, PROVIDER, UNITS, Unit
 from pfl_audit.fitness.blind import PERMUTATIONS
 from pfl_audit.fitness.classes import ClassComparison, compare_classes, describe, is_testable, labels_of, sample
+from pfl_audit.fitness.grouping import Grouping, grouping_of
 from pfl_audit.fitness.page_duplicates import duplicates
 from pfl_audit.fitness.page_look import PageLooks
 from pfl_audit.fitness.spellings import Spelling, normal_name, spellings
@@ -83,12 +84,14 @@ class Findings:
         duplicates: Pages with a near-duplicate in another group, for every two groups that have pages.
         units: Spellings and contradictions.
         values: Pages without text, and answers that are not on their page.
+        groups: Groups of the units, or None where there are none.
     """
 
     classes: ClassComparison | None
     duplicates: tuple[Duplicates, ...]
     units: Units
     values: PageValues
+    groups: Grouping | None
 
 
 def measure(
@@ -120,6 +123,7 @@ def measure(
         _duplicates(asked, trained, looks, progress),
         compare_units(asked, trained),
         page_values(corpus.queries, progress),
+        grouping_of(asked),
     )
 
 

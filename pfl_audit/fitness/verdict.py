@@ -32,7 +32,7 @@ class Fitness:
     Attributes:
         found: What was measured.
         verdict: ``unfit`` where there is a reason, else ``cannot be decided`` with fewer than NEEDED units of a
-            class, else ``fit``.
+            class, or with groups of which no test can be significant, else ``fit``.
         reasons: Why the corpus is unfit, or cannot be decided; without names and values.
     """
 
@@ -66,11 +66,16 @@ def decide(found: Findings) -> Fitness:
     reasons = tuple(_reasons(found))
     if reasons:
         return Fitness(found, "unfit", reasons)
+    few = tuple(_too_few(found))
+    return Fitness(found, "cannot be decided" if few else "fit", few)
+
+
+def _too_few(found: Findings) -> Iterator[str]:
     members, others = found.units.members, found.units.others
     if min(members, others) < NEEDED:
-        few = f"{members} member and {others} non-member {found.units.unit.many}, {NEEDED} of each are needed"
-        return Fitness(found, "cannot be decided", (few,))
-    return Fitness(found, "fit", ())
+        yield f"{members} member and {others} non-member {found.units.unit.many}, {NEEDED} of each are needed"
+    if found.groups is not None and found.groups.too_few is not None:
+        yield found.groups.too_few
 
 
 def _reasons(found: Findings) -> Iterator[str]:
@@ -125,7 +130,7 @@ def _largest(classes: ClassComparison) -> str:
 
 def warnings_of(found: Findings) -> list[str]:
     """What does not decide, but should be looked at; without names and values."""
-    names, values = found.units, found.values
+    names, values, groups = found.units, found.values, found.groups
     same, similar = (sum(one.same is kind for one in names.spellings) for kind in (True, False))
     asked, missing = sum(values.asked.values()), sum(values.missing.values())
     lines = [
@@ -141,7 +146,11 @@ def warnings_of(found: Findings) -> list[str]:
         (len(row.pairs), row.pages, f"pages of {GROUPS[row.group]} with a near-duplicate among {GROUPS[row.among]}")
         for row in found.duplicates
     ]
+    if groups is not None:
+        lines.append((len(groups.joined), f"groups joined, because {names.unit.many} are in several"))
     counted = [f"{what}: {count}" for count, what in lines if count]
+    if groups is not None and groups.by_client:
+        counted.append("classes and clients coincide")
     return counted + [f"{what}: {count} of {total}" for count, total, what in shares if count]
 
 
@@ -155,6 +164,7 @@ def as_json(found: Findings, redactor: Redactor) -> dict[str, object]:
     names, values = found.units, found.values
     return {
         "unit": names.unit.name,
+        "groups": None if found.groups is None else found.groups.to_dict(redactor),
         "classes": None if found.classes is None else _classes(found.classes, redactor),
         "near_duplicates": [
             {

@@ -222,7 +222,7 @@ def build_corpus(
 
 def _document(page: ReadPage, provider: str, row: Row) -> Document:
     name, image = f"{page.file}_{page.number}", PageImage(page.picture)
-    return Document(name, provider, page.words, page.boxes, image, row.split, person=row.person)
+    return Document(name, provider, page.words, page.boxes, image, row.split, person=row.person, group=row.group)
 
 
 def _page_of(pages: Sequence[ReadPage], answers: Sequence[str]) -> int:

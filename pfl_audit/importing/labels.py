@@ -1,11 +1,10 @@
-"""The table of labels: file, provider, member, split, person, and one column for each key."""
+"""The table of labels: file, provider, member, split, person, group, and one column for each key."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from unicodedata import normalize
 
+from pfl_audit.documents.csv_table import FORMULA, MAX_FILE, column_name, csv_rows, named_cells
 from pfl_audit.documents.document import Membership
 from pfl_audit.documents.readers.gathered import membership_of, split_of
 from pfl_audit.documents.readers.json_lines import parse_json_line
@@ -28,20 +28,15 @@ from pfl_audit.documents.record_validation import (
 )
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_text
-from pfl_audit.importing.table_child import MAX_COLUMNS, MAX_FILE, MAX_ROWS
 from pfl_audit.inputs import MIB, read_text, require_input
 from pfl_audit.provider_identity import provider_identity
 from pfl_audit.sandbox import SandboxError, call_sandboxed
 
 FILE_NAME: Final = "labels.csv"
 PROPOSED: Final = "proposed"
-SPECIAL: Final = ("file", "provider", "member", "membership", "split", "person", PROPOSED)
+SPECIAL: Final = ("file", "provider", "member", "membership", "split", "person", "group", PROPOSED)
 """Columns that are no keys."""
 _SEPARATOR = "|"
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of a cell that spreadsheets take for a formula."""
-_STATED: Final = re.compile(r'"?sep=([,;\t])"?[,;\t]*\r?(?:\n|$)', re.IGNORECASE)
-"""First line by which Excel knows the delimiter; it is not shown and not counted as a row."""
 _REMEDY = "Save it as CSV in UTF-8, as XLSX, or as JSON lines"
 
 
@@ -57,6 +52,7 @@ class Row:
         values: Key to accepted answers.
         proposed: Whether the values were proposed by the importer.
         person: Name of the person whom the document concerns; empty where it is not given.
+        group: Name of the group that its unit belongs to; empty where it is not given.
     """
 
     file: str
@@ -66,6 +62,7 @@ class Row:
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     proposed: bool = False
     person: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,12 +122,13 @@ def write_labels(path: Path, rows: Sequence[Row], keys: Sequence[str]) -> None:
     """Write a table as CSV that only its owner can read; no cell begins like a formula."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(["file", "provider", "member", "split", "person", *keys, PROPOSED])
+    table.writerow(["file", "provider", "member", "split", "person", "group", *keys, PROPOSED])
     for row in rows:
         values = [_SEPARATOR.join(row.values.get(key, ())) for key in keys]
         member = "" if row.membership is Membership.UNKNOWN else str(row.membership)
-        cells = [row.file, row.provider, member, row.split, row.person, *values, "yes" if row.proposed else ""]
-        table.writerow([f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells])
+        cells = [row.file, row.provider, member, row.split, row.person, row.group, *values]
+        cells.append("yes" if row.proposed else "")
+        table.writerow([f"'{cell}" if cell.startswith(FORMULA) else cell for cell in cells])
     write_text(path, out.getvalue())
 
 
@@ -147,7 +145,7 @@ def _spelling(name: str) -> str:
 
 def _row(cells: Mapping[str, str]) -> Row:
     file = text(cells.get("file", ""), "file", MAX_NAME).removeprefix("./")
-    provider, person = cells.get("provider", ""), cells.get("person", "")
+    provider, person, group = (cells.get(name, "") for name in ("provider", "person", "group"))
     values = {}
     for key, cell in cells.items():
         answers = tuple(dict.fromkeys(part.strip() for part in cell.split(_SEPARATOR) if part.strip()))
@@ -164,6 +162,7 @@ def _row(cells: Mapping[str, str]) -> Row:
         values,
         bool(cells.get(PROPOSED)),
         text(person, "person", MAX_NAME) if person else "",
+        text(group, "group", MAX_NAME) if group else "",
     )
 
 
@@ -174,49 +173,9 @@ def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     if kind in (".jsonl", ".ndjson"):
         yield from _json_rows(path)
         return
-    rows = _spreadsheet(path) if kind in (".xlsx", ".xlsm") else _csv(path)
-    names = list(map(_named, next(rows, [])))
-    if "file" not in names:
-        raise AuditError(f"{path} has no column 'file'", "Name the columns in the first row: file, provider, member")
-    if len(set(names)) < len(names) or not all(names):
-        raise AuditError(f"{path} has a column without a name, or two of one name", "Name each column once")
-    for number, row in enumerate(rows, 2):
-        if len(row) > len(names) and any(row[len(names) :]):
-            raise AuditError(f"{path} row {number}: it has more cells than columns", "Correct the row")
-        if any(cell.strip() for cell in row):
-            cells = dict(zip(names, map(_plain, row), strict=False))
-            yield number, {name: cell if name == "file" else cell.strip() for name, cell in cells.items()}
-
-
-def _named(name: str) -> str:
-    """Name of a column."""
-    return name.strip().lower().replace(" ", "_")
-
-
-def _plain(cell: str) -> str:
-    """A cell without the mark that keeps spreadsheets from taking it for a formula."""
-    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_FORMULA) else cell
-
-
-def _csv(path: Path) -> Iterator[list[str]]:
-    content = read_text(path, limit=MAX_FILE, remedy=_REMEDY)
-    if "\0" in content:
-        raise AuditError(f"{path} is no CSV file: it has zero bytes", _REMEDY)
-    if stated := _STATED.match(content):
-        content, delimiter = content[stated.end() :], stated[1]
-    else:
-        delimiter = max(",;\t", key=content.split("\n", 1)[0].count)
-    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
-    try:
-        for count, row in enumerate(reader):
-            if count > MAX_ROWS or len(row) > MAX_COLUMNS:
-                raise AuditError(
-                    f"{path} has more than {MAX_ROWS:,} rows or {MAX_COLUMNS} columns", "Give a smaller table"
-                )
-            if row or count:  # blank rows count, as they do for who looks for a row
-                yield row
-    except csv.Error as error:
-        raise AuditError(f"{path} row {reader.line_num} is no row of a CSV file", _REMEDY) from error
+    rows = _spreadsheet(path) if kind in (".xlsx", ".xlsm") else csv_rows(path, _REMEDY)
+    for number, cells in named_cells(path, rows, ("file",), "file, provider, member"):
+        yield number, {name: cell if name == "file" else cell.strip() for name, cell in cells.items()}
 
 
 def _spreadsheet(path: Path) -> Iterator[list[str]]:
@@ -240,7 +199,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             continue
         try:
             found = parse_json_line(line)
-            cells = {_named(name): _joined(value) for name, value in found.items()}
+            cells = {column_name(name): _joined(value) for name, value in found.items()}
             if len(cells) < len(found) or "" in cells:
                 raise RecordError("it has a key without a name, or two of one name")
             yield number, cells

@@ -7,14 +7,12 @@ import zipfile
 from datetime import date, datetime, time
 from pathlib import Path
 
+from pfl_audit.documents.csv_table import MAX_COLUMNS, MAX_FILE, MAX_ROWS
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import MIB, read_bytes
 from pfl_audit.sandbox import RefusedError
 
-MAX_FILE = 64 * MIB
 MAX_UNPACKED = 256 * MIB
-MAX_ROWS = 200_000
-MAX_COLUMNS = 500
 
 
 def answer(path: str) -> list[list[str]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import comb, prod
 from typing import Final
 
 import numpy as np
@@ -52,19 +51,6 @@ class Relabelling:
         units = np.unique(np.where(inside, groups.max() + 1 + np.arange(len(groups)), groups), return_inverse=True)[1]
         strata = [np.unique(units[~inside]), *(units[groups == group] for group in mixed)]
         return units.astype(np.int64), [stratum.astype(np.int64) for stratum in strata if len(stratum) > 1]
-
-    @cached_property
-    def whole(self) -> tuple[int, int]:
-        """Number of groups wholly of members, and wholly of non-members."""
-        members, others = (set(self.groups[self.labels == value].tolist()) for value in (True, False))
-        return len(members - others), len(others - members)
-
-    @property
-    def count(self) -> int:
-        """Number of arrangements; the number of groups and of companies of a class that move is kept."""
-        own = self._of_units(self.labels.astype(np.float64)) > 0
-        _, strata = self._units
-        return prod(comb(len(stratum), int(own[stratum].sum())) for stratum in strata)
 
     @property
     def movable(self) -> float:

@@ -172,7 +172,7 @@ def audited(
             red=red,
             weights=given.get("weights", {name: Path(name) for name, one in tables.items() if one is not None}),
             records=Records(store),
-            classes_random=control is None,
+            classes_random="units" if control is None else None,
             checks=given.get("checks", frozenset(spec.id for spec in ATTACK.specs) - {PROXY.id}),
             seed=0,
             budget=Budget(0.01, 0.02),

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -70,7 +71,7 @@ def audited(
     *,
     pretrained: Knows | None = None,
     control: Knows | None = None,
-    classes_random: bool = False,
+    classes_random: Literal["units", "groups"] | None = None,
     checks: frozenset[str] = CHECKS,
 ) -> dict[str, Check]:
     with ResponseStore(folder / "store.sqlite") as store:
@@ -174,14 +175,14 @@ def test_the_documents_alone_speak_where_no_control_does(reading: tuple[Corpus, 
     """The user declares what is not so, and the pre-trained model reads nothing: the keys asked tell as much."""
     red, reads = reading
     for pretrained in (None, lambda query: False):
-        found = audited(tmp_path, red, reads, pretrained=pretrained, classes_random=True)
+        found = audited(tmp_path, red, reads, pretrained=pretrained, classes_random="units")
         assert level(found) == "unresolved"
 
 
 def test_without_a_control_it_takes_a_declaration(memory: tuple[Corpus, Knows], tmp_path: Path) -> None:
     red, knows = memory
     assert level(audited(tmp_path, red, knows)) == "unresolved"
-    assert level(audited(tmp_path, red, knows, classes_random=True)) == "leak"
+    assert level(audited(tmp_path, red, knows, classes_random="units")) == "leak"
 
 
 def test_negative_control_a_model_that_knows_no_company_better(tmp_path: Path) -> None:

@@ -219,7 +219,8 @@ def audited(folder: Path, *, helped: float = 0.0, losses: bool = True, missing: 
             QueryEngine(one, store, Silent()) for one in (model("target", 0, helped), model("pre-trained", 1))
         )
         context = QuestionContext(
-            target=target, pretrained=before if losses else None, classes_random=not losses, red=red, blue=None,
+            target=target, pretrained=before if losses else None, red=red, blue=None,
+            classes_random=None if losses else "units",
             checks=frozenset({"membership.provider", *(f"membership.{name}" for name in rows)}), seed=0,
             budget=Budget.shared(1), redactor=Redactor("salt"), evidence=EvidenceBox(folder), progress=Silent(),
         )  # fmt: skip

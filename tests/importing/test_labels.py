@@ -120,7 +120,7 @@ def test_a_written_table_is_private_has_no_formula_and_reads_back(tmp_path: Path
         "note": ("-1", "@a"),
     }
     values["total_amount"] = ("=cmd()",)
-    row = Row("a.pdf", '=HYPERLINK("http://x")', Membership.MEMBER, "", values, True, "Ada")
+    row = Row("a.pdf", '=HYPERLINK("http://x")', Membership.MEMBER, "", values, True, "Ada", "@Holding")
     write_labels(tmp_path / "labels.csv", [row], list(values))
     assert (tmp_path / "labels.csv").stat().st_mode & 0o777 == 0o600
     written = (tmp_path / "labels.csv").read_text()

@@ -88,6 +88,22 @@ DECIDING: Final = (
         ("tests/fitness/test_verdict.py",),
     ),
     Mutation(
+        "Groups with too few arrangements cannot be decided.",
+        "verdicts",
+        "pfl_audit/fitness/grouping.py",
+        "if self.arrangements.count >= FEWEST:",
+        "if self.arrangements.count >= 1:",
+        ("tests/fitness/test_grouping.py",),
+    ),
+    Mutation(
+        "Groups that share a unit are one.",
+        "verdicts",
+        "pfl_audit/documents/groups.py",
+        "parents[root(key)] = root(keys[0])",
+        "parents[root(key)] = root(key)",
+        ("tests/documents/test_groups.py",),
+    ),
+    Mutation(
         "A p-value of a permutation test counts the data as one of the permutations.",
         "statistics",
         "pfl_audit/metrics/permutation.py",

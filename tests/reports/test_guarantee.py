@@ -15,10 +15,14 @@ from tests.privacy.test_guarantee import CLAIM, HONEST
 from tests.reports.test_html import HOSTILE, check, metric, results, tags
 
 
-def claimed(claim: Any, *checks: Check, drawn: bool = True) -> Results:
+def claimed(claim: Any, *checks: Check, drawn: bool = True, groups: bool = False) -> Results:
     base = results(*checks)
     base = base.model_copy(
-        update={"datasets": [data.model_copy(update={"classes_random": drawn}) for data in base.datasets]}
+        update={
+            "datasets": [
+                data.model_copy(update={"classes_random": drawn, "groups_random": groups}) for data in base.datasets
+            ]
+        }
     )
     target = base.target.model_copy(update={"claim_review": review_entry(claim), "training_claim": {"privacy": claim}})
     return base.model_copy(update={"target": target})
@@ -251,3 +255,9 @@ def test_secrets_that_were_put_back_stand_beside_what_is_allowed(low: float, exp
 
 def test_without_a_model_beside_it_nothing_is_held_against_the_guarantee() -> None:
     assert "Put back" not in text_of(claimed(HONEST, check(metrics=[secrets(0.5, 0.4, "put_back")])))
+
+
+def test_classes_of_drawn_groups_contradict_no_guarantee() -> None:
+    perfect = balanced(1.0, 1.0).model_copy(update={"n": 40})
+    assert contradicts_guarantee(claimed(TIGHT, check(metrics=[perfect])))
+    assert not contradicts_guarantee(claimed(TIGHT, check(metrics=[perfect]), groups=True))

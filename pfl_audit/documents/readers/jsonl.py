@@ -2,7 +2,7 @@
 
 A line has ``id``, ``provider``, ``words``, ``boxes``, ``questions`` (each with ``id``,
 ``question``, ``answers`` and optionally ``key``), and optionally ``image`` (relative path), ``split``,
-``client``, ``person``, ``source`` and ``membership`` (member, non_member, unknown).
+``client``, ``person``, ``group``, ``source`` and ``membership`` (member, non_member, unknown).
 """
 
 from __future__ import annotations
@@ -140,6 +140,7 @@ def page_of(row: Mapping[str, Any], folder: Path, provider: str) -> Document:
         client=_client(row.get("client")),
         source=name_of(row, "source", ""),
         person=name_of(row, "person", ""),
+        group=name_of(row, "group", "").strip(),
     )
 
 

@@ -77,7 +77,7 @@ DESIGNS: tuple[Design, ...] = (
         for size in (20, 50, 80, 200)
     ),
     *(
-        design(f"membership, control that finds {ratio:.2f} times the keys, members' pages {name}", partial(competence, ratio, by))
+        design(f"membership, control of {ratio:.2f} times the keys, pages {name}", partial(competence, ratio, by))
         for ratio in RATIOS
         for name, by in (("easier", 0.5), ("harder", -0.5))
     ),
