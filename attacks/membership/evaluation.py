@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from pfl_audit.attacks.membership import classifiers
-from pfl_audit.attacks.membership.rows import SCRUBBED_RATIO, AttackRow
+from pfl_audit.attacks.membership.rows import ALONE, AttackRow
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers
@@ -100,8 +100,7 @@ def columns_used(row: AttackRow, table: pd.DataFrame) -> list[str]:
     Raises:
         NotAuditableError: The table has none of them.
     """
-    alone = {"llr": "loglik", SCRUBBED_RATIO: "loglik_mem"}
-    wanted = (column if column in table else alone.get(column, column) for column in row.features)
+    wanted = (column if column in table else ALONE.get(column, column) for column in row.features)
     found = [column for column in wanted if column in table]
     if not found:
         raise NotAuditableError(

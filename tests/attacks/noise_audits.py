@@ -10,7 +10,7 @@ import pandas as pd
 from pfl_audit.attacks.membership import present
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, evaluate
-from pfl_audit.attacks.membership.rows import ROWS, SCORES, AttackRow
+from pfl_audit.attacks.membership.rows import OUT, ROWS, SCORES, AttackRow
 from pfl_audit.core.verdict import Budget
 
 from .simulated import table
@@ -73,8 +73,8 @@ def decide(
 
 
 def drawn_anew(frame: pd.DataFrame) -> pd.Index:
-    """Columns that a case makes up; scores against reference models stay the noise that they are."""
-    return frame.columns.drop(["queries", *SCORES])
+    """Columns that a case makes up; scores against out-models stay the noise that they are."""
+    return frame.columns.drop(["queries", *OUT, *SCORES])
 
 
 def equal(rng: np.random.Generator) -> Tables:
