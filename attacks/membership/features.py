@@ -76,7 +76,7 @@ def query_features(
     if references:
         beside = np.column_stack([_losses(kept, found) for found in references])
         frame["lira"] = lira_scores(odds, log_odds(beside))
-        frame["rmia"] = rmia_scores(losses, beside, frame["unit"])
+        frame["rmia"] = rmia_scores(losses, beside, [query.document.unit for query in kept])
     return frame.astype({column: np.float64 for column in frame.columns if column != "unit"})
 
 
