@@ -148,10 +148,6 @@ def run_trial(
     else:
         if row.scores is not None:
             scores = np.asarray(row.scores(features, known, labels[known], seed), dtype=np.float64)[test]
-        elif row.kind == "residual" and len(columns) > 1:
-            queries = table["queries"].to_numpy(dtype=np.float64)
-            others = known[~labels[known]]
-            scores = classifiers.residual_scores(features[:, 0], features[:, 1], queries, others)[test]
         else:
             scores = classifiers.ratio_scores(features[test])
         called = classifiers.predict_kmeans(scores[:, None], scores, seed)

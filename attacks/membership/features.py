@@ -14,7 +14,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.membership.question_scores import LARGEST_LOSS, lira_scores, log_odds, rmia_scores
+from pfl_audit.attacks.membership.question_scores import (
+    LARGEST_LOSS,
+    hard_token_scores,
+    lira_scores,
+    log_odds,
+    residual_scores,
+    rmia_scores,
+    window_scores,
+)
 from pfl_audit.attacks.membership.rows import G1, G2, G3, G4, SCRUBBED_OUT, SCRUBBED_RATIO
 from pfl_audit.documents.document import Query
 from pfl_audit.metrics.answers import accuracy, anls, similarity
@@ -66,17 +74,25 @@ def query_features(
         rows.append(row)
         kept.append(query)
     frame = pd.DataFrame(rows, columns=["unit", *G1, *G2, *G3])
-    losses = _losses(kept, target)
+    losses, companies = _losses(kept, target), [query.document.unit for query in kept]
     frame["log_odds"] = odds = log_odds(losses)
+    public = np.empty((len(kept), 0))
     if pretrained is not None:
-        frame["log_odds_before"] = log_odds(_losses(kept, pretrained))
-        frame["log_odds_ratio"] = odds - frame["log_odds_before"]
+        odds_before = log_odds(_losses(kept, pretrained))
+        frame["log_odds_before"], frame["log_odds_ratio"] = odds_before, odds - odds_before
+        public = np.column_stack([odds_before, np.abs(odds_before)])
+        tokens = [[answers[query.id].token_losses for query in kept] for answers in (target, pretrained)]
+        frame["windows"], frame["hard_tokens"] = window_scores(*tokens), hard_token_scores(*tokens)
+    keys = pd.get_dummies(pd.Series([query.key for query in kept], dtype=str), dtype=np.float64).to_numpy()
+    lengths = [(float(np.log(target[query.id].tokens or 1)), len(query.document.words)) for query in kept]
+    known = np.hstack([keys, np.array(lengths).reshape(-1, 2), public])
+    frame["residual"] = residual_scores(odds, known, companies)
     if out is not None:
         frame["log_odds_ratio_out"] = odds - log_odds(_losses(kept, out))
     if references:
         beside = np.column_stack([_losses(kept, found) for found in references])
         frame["lira"] = lira_scores(odds, log_odds(beside))
-        frame["rmia"] = rmia_scores(losses, beside, [query.document.unit for query in kept])
+        frame["rmia"] = rmia_scores(losses, beside, companies)
     return frame.astype({column: np.float64 for column in frame.columns if column != "unit"})
 
 

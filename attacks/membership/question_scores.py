@@ -8,14 +8,19 @@ all lengths (it is the confidence that Zarifzadeh et al. take for texts).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 import pandas as pd
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GroupKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from pfl_audit.metrics.arrays import Floats
 
+Losses = Sequence[tuple[float, ...] | None]
 LARGEST_LOSS: Final = 50.0
 """Nats a token; what is less likely, or impossible, counts as this."""
 SMALLEST_LOSS: Final = 1e-6
@@ -28,6 +33,16 @@ model would count as members'. With 1, what makes pages hard is taken off.
 """
 
 
+FOLDS: Final = 10
+"""Of companies, each of which is compared with a fit on the others."""
+PENALTY: Final = 1.0
+"""Of the squared coefficients of standardised covariates; from 0.1 to 100, AUC on the demo corpus differs by .01."""
+WINDOWS: Final = (1, 2, 4, 8)
+"""Tokens of the windows that are compared; the paper's texts are longer, and its windows reach 40."""
+HARD: Final = 1 / 3
+"""Share of the tokens of an answer that count as hard, one at least."""
+
+
 def log_odds(loss: Floats) -> Floats:
     """LiRA's statistic: log(p / (1 - p)) of a confidence p = exp(-loss) (Carlini et al. 2022, section VI.A).
 
@@ -36,6 +51,34 @@ def log_odds(loss: Floats) -> Floats:
     """
     bounded = np.clip(loss, SMALLEST_LOSS, LARGEST_LOSS)
     return -bounded - np.log(-np.expm1(-bounded))
+
+
+def residual_scores(odds: Floats, covariates: Floats, companies: Sequence[str]) -> Floats:
+    """Log-odds of a question beyond what is expected from its covariates, fitted on other companies.
+
+    After the quantile regression of Bertran et al. (2023), for scores that are averaged: a company needs how far its
+    questions lie from what is expected, and no threshold, so the conditional mean takes the place of a quantile (on the
+    demo corpus an AUC of .88, counts of five conditional quantiles .85). No label is used: members' questions are among
+    those of the fit as well, and raise what is expected of all alike.
+
+    Args:
+        odds: Log-odds under the model, float (n,).
+        covariates: What is known of each question, float (n, columns).
+        companies: Company of each; the fit that a question is compared with has no question of the same tenth of the
+            companies.
+
+    Returns:
+        float (n,); NaN where a value is, or where there is one company.
+    """
+    found = np.full(len(odds), np.nan)
+    known = np.isfinite(odds) & np.isfinite(covariates).all(axis=1)
+    groups = np.asarray(companies, dtype=str)[known]
+    folds = min(FOLDS, len(set(groups)))
+    if folds > 1:
+        model = make_pipeline(StandardScaler(), Ridge(PENALTY))
+        split = GroupKFold(folds)
+        found[known] = odds[known] - cross_val_predict(model, covariates[known], odds[known], groups=groups, cv=split)
+    return found
 
 
 def lira_scores(odds: Floats, references: Floats) -> Floats:
@@ -85,3 +128,49 @@ def rmia_scores(loss: Floats, references: Floats, companies: Sequence[str]) -> F
     others = ratios.count() - own.transform("count")
     shares = (ratios.rank(method="max") - own.rank(method="max")) / others.where(others > 0)
     return shares.to_numpy(dtype=np.float64)
+
+
+def window_scores(target: Losses, reference: Losses) -> Floats:
+    """Share of the windows of an answer's tokens in which the model's losses sum to less than the reference's.
+
+    Of every size the share of its windows, then the mean over the sizes (Window-Based Comparison, arXiv 2601.02751); a
+    window that is longer than the answer is the whole answer.
+
+    Args:
+        target: Losses of the tokens of each answer under the model, nats.
+        reference: The same under another model.
+
+    Returns:
+        float (n,), 0 to 1; NaN where one has none; NaN everywhere where an answer has other numbers of tokens under
+        the two, whose tokenizers are unlike then.
+    """
+
+    def score(own: Floats, other: Floats) -> float:
+        sums = [np.convolve(other - own, np.ones(min(size, len(own))), "valid") for size in WINDOWS]
+        return float(np.mean([np.mean(each > 0) for each in sums]))
+
+    return _by_token(target, reference, score)
+
+
+def hard_token_scores(target: Losses, reference: Losses) -> Floats:
+    """Mean of the probabilities of an answer's hard tokens under the model, minus those under the reference.
+
+    Hard are the tokens that are the least probable under the model (HT-MIA, arXiv 2601.20885).
+
+    Args:
+        target: As of ``window_scores``, and so is what is returned.
+        reference: Likewise.
+    """
+
+    def score(own: Floats, other: Floats) -> float:
+        hard = np.argsort(-own, kind="stable")[: max(1, round(HARD * len(own)))]
+        return float(np.mean(np.exp(-own[hard]) - np.exp(-other[hard])))
+
+    return _by_token(target, reference, score)
+
+
+def _by_token(target: Losses, reference: Losses, score: Callable[[Floats, Floats], float]) -> Floats:
+    pairs = [(np.asarray(own or ()), np.asarray(other or ())) for own, other in zip(target, reference, strict=True)]
+    if any(len(own) != len(other) for own, other in pairs if len(own) and len(other)):
+        return np.full(len(pairs), np.nan)
+    return np.array([score(own, other) if len(own) and len(other) else np.nan for own, other in pairs])

@@ -24,7 +24,8 @@ SCRUBBED_RATIO: Final = "llr_mem"
 """Scrubbed-value likelihood ratio; not of the paper, whose G4 is made of answers alone."""
 SCRUBBED_OUT: Final = "llr_mem_out"
 """The same to the control."""
-ODDS: Final = ("log_odds", "log_odds_before", "log_odds_ratio")
+ODDS: Final = ("log_odds", "log_odds_before", "log_odds_ratio", "residual")
+TOKENS: Final = ("windows", "hard_tokens")
 OUT: Final = ("log_odds_ratio_out", SCRUBBED_OUT)
 SCORES: Final = ("lira", "rmia")
 ALONE: Final = {"log_odds_ratio": "log_odds", SCRUBBED_RATIO: "loglik_mem"}
@@ -42,6 +43,10 @@ MEANING: Final = {
     "log_odds": "log-odds of the right answers' probability a token",
     "log_odds_before": "the same under the pre-trained model",
     "log_odds_ratio": "log-odds of the right answers' probability a token, minus those under the pre-trained model",
+    "residual": "log-odds of the right answers' probability a token, beyond what is expected from key, length and the "
+    "log-odds under the pre-trained model",
+    "windows": "share of windows of an answer's tokens that are likelier than under the pre-trained model (WBC)",
+    "hard_tokens": "probability of the answer's least likely tokens, minus that under the pre-trained model (HT-MIA)",
     "log_odds_ratio_out": "log-odds of the right answers' probability a token, minus those under the control",
     SCRUBBED_RATIO: "log-likelihood of the true provider name, a token, on pages without it, under the model minus "
     "that under the pre-trained model (not in the paper)",
@@ -54,7 +59,7 @@ MEANING: Final = {
 }
 
 
-Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "residual", "external"]
+Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "external"]
 ACCESS: Final = {
     "ZK": "answers",
     "PK": "answers, confidences and losses, and those of the public model",
@@ -74,8 +79,7 @@ class AttackRow:
         id: Last part of the check's id.
         title: Name of the attack in the paper.
         kind: Clusters are AZK's, forests APK's; vote adds CLS1 and CLS2. A ratio is compared as it is,
-            several by their standardised mean, a residual after the public model's line has been fitted on known
-            non-members.
+            several by their standardised mean.
         features: Columns it uses.
         knowledge: ZK, PK or RK, and U(nsupervised) or S(upervised).
         base: For a vote, the attack whose calls CLS1 and CLS2 join.
@@ -100,7 +104,7 @@ class AttackRow:
     @property
     def score(self) -> bool:
         """Whether it gives a score without a threshold of its own, which is judged by AUC."""
-        return self.kind in ("ratio", "residual", "external")
+        return self.kind in ("ratio", "external")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -118,19 +122,18 @@ class AttackRow:
             return "control"
         if columns & set(SCORES):
             return "references"
-        ratios = bool(columns) and columns <= set(ALONE)
-        return "pretrained" if ratios or self.kind == "residual" else None
+        return "pretrained" if columns and columns <= {*ALONE, *TOKENS, "residual"} else None
 
     @property
     def needs(self) -> frozenset[str]:
         """What of the target, and besides it, the columns take."""
         columns = set(self.columns)
         needs: set[str] = {Capability.ANSWER}
-        if columns & {"loss", "delta_loss", *ODDS, *OUT, SCRUBBED_RATIO, *SCORES}:
+        if columns & {"loss", "delta_loss", *ODDS, *TOKENS, *OUT, SCRUBBED_RATIO, *SCORES}:
             needs.add(Capability.LOSS)
         if columns & {"conf", "delta_conf"}:
             needs.add(Capability.CONFIDENCE)
-        if columns & {*G3, "log_odds_ratio", "log_odds_before", SCRUBBED_RATIO}:
+        if columns & {*G3, *ODDS[1:], *TOKENS, SCRUBBED_RATIO}:
             needs.add(PRETRAINED)
         if columns & set(OUT):
             needs.add(CONTROL)
@@ -155,9 +158,13 @@ ROWS: Final = (
               decides=True),
     AttackRow("likelihood-ratio", "Log-odds ratio to the pre-trained model", "ratio", ("log_odds_ratio",), "PK+U"),
     AttackRow("likelihood-ratio-g4", "Log-odds ratio to the pre-trained model, also on scrubbed pages", "ratio",
-              ("log_odds_ratio", SCRUBBED_RATIO), "PK+U", decides=True),
-    AttackRow("loss-residual", "Log-odds beyond what the pre-trained model predicts", "residual",
-              ("log_odds", "log_odds_before"), "PK+S"),
+              ("log_odds_ratio", SCRUBBED_RATIO), "PK+U"),
+    AttackRow("loss-residual", "Log-odds beyond what question and pre-trained model predict", "ratio", ("residual",),
+              "PK+U"),
+    AttackRow("loss-residual-g4", "Log-odds beyond what is predicted, also on scrubbed pages", "ratio",
+              ("residual", SCRUBBED_RATIO), "PK+U", decides=True),
+    AttackRow("windows", "Windows of tokens against the pre-trained model (WBC)", "ratio", ("windows",), "PK+U"),
+    AttackRow("hard-tokens", "Hard tokens against the pre-trained model (HT-MIA)", "ratio", ("hard_tokens",), "PK+U"),
     AttackRow("likelihood-ratio-out", "Log-odds ratio to the control", "ratio", ("log_odds_ratio_out",), "RK+U"),
     AttackRow("likelihood-ratio-out-g4", "Log-odds ratio to the control, also on scrubbed pages", "ratio", OUT, "RK+U",
               decides=True),
@@ -165,14 +172,16 @@ ROWS: Final = (
     AttackRow("rmia", "RMIA with reference models, offline", "ratio", ("rmia",), "RK+U"),
 )  # fmt: skip
 """Rows of Table 4 in its order, with one of ours that adds the scrubbed-value likelihood ratio to G4; then scores that
-need no threshold: of answers alone; the user inference of Kandpal et al. (2023), with log-odds in place of
-log-likelihoods, alone and with that ratio; an offline LiRA by provider after Carlini et al. (2022) with the public
-model as the only reference; the same two ratios to the control; LiRA and RMIA with several reference models.
+need neither label nor threshold: of answers alone; the user inference of Kandpal et al. (2023), with log-odds in place
+of log-likelihoods, alone and with that ratio; the residual of a regression after Bertran et al. (2023), likewise; two
+scores of tokens; the log-odds ratio to the control; LiRA and RMIA with several reference models.
 
-The rows that decide were chosen on the demo corpus (``fixtures/red/demo.jsonl`` with ``vt5-finetuned``, ``vt5-out`` and
-``vt5-pretrained``; 80 companies of each class), whose numbers are therefore no evidence for the choice: of the scores
-that need no label, the one with the largest AUC of each level of access (.71, .86 and .88), each with what pages
-without the name add. LiRA and RMIA do not decide, because few audits have the models that they need.
+The rows that decide were chosen on the embedded models (``fixtures/red`` with ``vt5-finetuned``, ``vt5-out`` and
+``vt5-pretrained``; 100 companies of each class), whose numbers are therefore no evidence for the choice: of the scores
+that need no label, the one with the largest AUC of each level of access (.74, .91 and .88), each with what pages
+without the name add. The residual to the control would have .91 there as well, but a regression takes off less of what
+makes pages hard than a difference does, and this score is not compared with the control once more. LiRA and RMIA do not
+decide, because few audits have the models that they need; scores of tokens add nothing to the residual.
 """
 
 

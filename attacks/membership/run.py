@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ from pfl_audit.attacks.membership.rows import (
     SCORES,
     SCRUBBED_OUT,
     SCRUBBED_RATIO,
+    TOKENS,
     AttackRow,
     every_row,
     take_losses,
@@ -58,6 +60,9 @@ def _control_text(control: str, unit: Unit) -> str:
         "the pre-trained model: it excludes what an untrained reader sees in the pages, not what training on other "
         f"{unit.nouns} would change; a model of equal competence that saw neither class (--control) would"
     )
+
+
+NO_TOKENS: Final = "a model gives no losses of tokens, or cuts answers into other tokens than the pre-trained model"
 
 
 def run_checks(context: QuestionContext, settings: MembershipSettings) -> list[Check]:
@@ -126,11 +131,13 @@ class _Run:
         """One attack; what it means is said of all attacks together."""
         used = [*columns_used(row, self.table), *(column for column in row.columns if column not in row.features)]
         unused = [column for column in row.columns if column not in self.table]
+        incomparable = {*used} <= {*TOKENS} and self.context.control is not None and not control
         return spec(row, self.unit).ran(
             settings={
                 **self.settings.model_dump(mode="json"),
                 "features": {column: MEANING[column] for column in used},
                 **({"features without values": unused} if unused else {}),
+                **({"without the control": NO_TOKENS} if incomparable else {}),
                 "decided at s": present.primary(outcomes).s,
             },
             metrics=[metric for outcome in outcomes for metric in present.metrics(outcome, "target", self.unit)]
@@ -284,7 +291,11 @@ class _Run:
             self.settings.forest_search, raw=self.settings.kmeans == "raw", equal=self.settings.equal_known
         )
         for row in rows:
-            if row.reference == "control" and table is self.tables.get("control"):  # less itself it is no score
+            if table is not self.table and row.reference == "control":  # less itself it is no score
+                continue
+            if {*row.features} <= {*TOKENS} - {*table}:
+                if table is self.table:
+                    self.lost[row.id] = spec(row, self.unit).not_run("skipped", NO_TOKENS)
                 continue
             base: Sequence[Outcome | None] = found[row.base] if row.base in found else [None] * len(subsets)
             try:
@@ -306,6 +317,8 @@ class _Run:
                 if row.kind != "external" or len(rows) == 1:
                     raise
                 self.lost[row.id] = spec(row, self.unit).not_run(*failure(error, row.id, self.context))
+        if table is self.table and not found:
+            raise NotAuditableError("none of the attacks has what it needs", "Leave these attacks out")
         return found
 
     def _overview(self, outcomes: Mapping[str, Sequence[Outcome]]) -> tuple[list[Table], list[Curve]]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from pfl_audit.core.results import Check, Metric, Results, read_results
 
 SCORES = (
-    "answers-g4", "likelihood-ratio", "likelihood-ratio-g4", "loss-residual", "likelihood-ratio-out",
-    "likelihood-ratio-out-g4", "lira", "rmia",
+    "answers-g4", "likelihood-ratio", "likelihood-ratio-g4", "loss-residual", "loss-residual-g4", "windows",
+    "hard-tokens", "likelihood-ratio-out", "likelihood-ratio-out-g4", "lira", "rmia",
 )  # fmt: skip
 """Attacks that rank companies: their headline is the AUC, that of the others the balanced accuracy."""
 MODELS = ("target", "control")

@@ -36,6 +36,8 @@ def table(
     apart = leak if scrubbed_leak is None else scrubbed_leak
     frame["llr_mem"] = rng.spawn(1)[0].normal(size=len(labels)) + apart * labels
     frame["log_odds_ratio_out"] = rng.spawn(1)[0].normal(size=len(labels)) + leak * labels
+    frame["residual"] = 0.7 * frame["log_odds_ratio"] + 0.7 * (rng.spawn(1)[0].normal(size=len(labels)) + leak * labels)
+    frame["windows"], frame["hard_tokens"] = frame["log_odds_ratio"], frame["residual"]
     frame["llr_mem_out"] = rng.spawn(1)[0].normal(size=len(labels)) + apart * labels
     shuffle = rng.permutation(len(labels))
     frame = frame.iloc[shuffle]

@@ -152,18 +152,20 @@ def test_both_need_losses_and_reference_models() -> None:
 
 def test_one_row_of_each_access_decides() -> None:
     deciding = {row.access: row.id for row in ROWS if row.decides}
-    assert deciding == {"ZK": "answers-g4", "PK": "likelihood-ratio-g4", "RK": "likelihood-ratio-out-g4"}
+    assert deciding == {"ZK": "answers-g4", "PK": "loss-residual-g4", "RK": "likelihood-ratio-out-g4"}
     assert sum(row.decides for row in ROWS) == len(deciding)
     assert set(deciding) <= set(ACCESS)
 
 
 def test_rows_say_which_models_their_scores_subtract() -> None:
     found = {row.id: row.reference for row in ROWS if row.reference is not None}
-    before, out = ("likelihood-ratio", "likelihood-ratio-g4", "loss-residual"), "likelihood-ratio-out"
+    before, out = ("likelihood-ratio", "loss-residual"), "likelihood-ratio-out"
+    subtracted = (*before, *(f"{one}-g4" for one in before), "windows", "hard-tokens")
     assert found == {
-        **dict.fromkeys(before, "pretrained"), **dict.fromkeys((out, f"{out}-g4"), "control"),
+        **dict.fromkeys(subtracted, "pretrained"),
+        **dict.fromkeys((out, f"{out}-g4"), "control"),
         **dict.fromkeys(("lira", "rmia"), "references"),
-    }  # fmt: skip
+    }
     assert DOCUMENTS.reference is None
 
 
