@@ -97,28 +97,6 @@ def forest_scores(train: Floats, labels: Bools, test: Floats, seed: int, *, sear
     return tuned.fit(train[order], labels[order]).predict_proba(test)[:, 1]
 
 
-def residual_scores(after: Floats, before: Floats, queries: Floats, reference: Integers) -> Floats:
-    """Residual of the model's log-likelihood on the public model's, times the root of the number of questions.
-
-    Offline LiRA (Carlini et al. 2022) for providers, by the residual of a line that is fitted on known non-members.
-
-    Args:
-        after: Mean log-likelihood of the right answers under the model, float (n,).
-        before: The same under the public model.
-        queries: Number of queries behind each mean.
-        reference: Numbers of the known non-members, int (m,).
-
-    Returns:
-        float (n,).
-    """
-    x, y, weights = before[reference], after[reference], queries[reference]
-    centre = np.average(x, weights=weights)
-    spread = np.average((x - centre) ** 2, weights=weights)
-    level = np.average(y, weights=weights)
-    slope = np.average((x - centre) * (y - level), weights=weights) / spread if spread > 1e-12 else 1.0
-    return (after - level - slope * (before - centre)) * np.sqrt(queries)
-
-
 def ratio_scores(ratios: Floats) -> Floats:
     """Mean of the likelihood ratios, each standardised over the attacked providers; a single one is unchanged.
 

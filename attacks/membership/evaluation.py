@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from pfl_audit.attacks.membership import classifiers
-from pfl_audit.attacks.membership.rows import SCRUBBED_RATIO, AttackRow
+from pfl_audit.attacks.membership.rows import ALONE, AttackRow
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers
@@ -100,8 +100,7 @@ def columns_used(row: AttackRow, table: pd.DataFrame) -> list[str]:
     Raises:
         NotAuditableError: The table has none of them.
     """
-    alone = {"llr": "loglik", SCRUBBED_RATIO: "loglik_mem"}
-    wanted = (column if column in table else alone.get(column, column) for column in row.features)
+    wanted = (column if column in table else ALONE.get(column, column) for column in row.features)
     found = [column for column in wanted if column in table]
     if not found:
         raise NotAuditableError(
@@ -149,10 +148,6 @@ def run_trial(
     else:
         if row.scores is not None:
             scores = np.asarray(row.scores(features, known, labels[known], seed), dtype=np.float64)[test]
-        elif row.kind == "residual" and len(columns) > 1:
-            queries = table["queries"].to_numpy(dtype=np.float64)
-            others = known[~labels[known]]
-            scores = classifiers.residual_scores(features[:, 0], features[:, 1], queries, others)[test]
         else:
             scores = classifiers.ratio_scores(features[test])
         called = classifiers.predict_kmeans(scores[:, None], scores, seed)

@@ -1,34 +1,33 @@
 """Features of providers that differ where their documents were trained on: groups G1 to G4, and likelihood ratios.
 
 Source: privacy-aware-docvqa, section 5.2.2. One row a provider, each value a mean over its queries. Not of
-that paper: likelihood ratios of the right answers and, beside its G4, of the true name on pages that do not show it;
-and scores with several reference models, which are like the one under audit and saw no provider of RED (out-models).
-These are offline forms of LiRA (Carlini et al. 2022, section VI) and of RMIA (Zarifzadeh, Liu and Shokri 2024,
-section 3), for providers instead of single records, and use no label.
+that paper: log-odds ratios of the right answers to the pre-trained model and to models like the one under audit that
+saw no provider of RED (out-models); and, beside its G4, likelihood ratios of the true name on pages that do not show
+it. With several out-models these are offline forms of LiRA (Carlini et al. 2022, section VI) and of RMIA (Zarifzadeh,
+Liu and Shokri 2024, section 3). All are scores of single questions, whose mean a provider has, and use no label.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.membership.rows import G1, G2, G3, G4, LIKELIHOODS, SCRUBBED_RATIO
+from pfl_audit.attacks.membership.question_scores import (
+    LARGEST_LOSS,
+    hard_token_scores,
+    lira_scores,
+    log_odds,
+    residual_scores,
+    rmia_scores,
+    window_scores,
+)
+from pfl_audit.attacks.membership.rows import G1, G2, G3, G4, SCRUBBED_OUT, SCRUBBED_RATIO
 from pfl_audit.documents.document import Query
 from pfl_audit.metrics.answers import accuracy, anls, similarity
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.models.protocol import Response
-
-LARGEST_LOSS: Final = 50.0
-"""Nats a token; what is less likely, or impossible, counts as this."""
-OFFSET: Final = 1.0
-"""The a of RMIA's offline form: a model that was trained on a record is taken to give it the probability a p + (1 - a),
-where one that was not gives it p. The paper chooses a by data set. Here the attacker asks about new documents of a
-company, which training on its other documents makes only a little more likely: a = 1. With 0.3, a model would have to
-answer every member's page almost surely, and what makes pages hard would not be taken off.
-"""
 
 
 def query_features(
@@ -37,26 +36,27 @@ def query_features(
     pretrained: Mapping[str, Response] | None,
     references: Sequence[Mapping[str, Response]] = (),
     dropped: Mapping[str, tuple[float, float]] | None = None,
+    out: Mapping[str, Response] | None = None,
 ) -> pd.DataFrame:
-    """Features of every query that the target answered, and every model beside it.
+    """Features of every query that the target and the pre-trained model answered.
 
     Args:
         target: Query id to response of the model under audit.
         pretrained: The same of the pre-trained model.
         references: The same of each reference model.
         dropped: Query id to the losses with dropout of the target and the pre-trained model (NaN without one), in the
-            place of those in the responses for ``loss`` and ``delta_loss``; likelihoods, which are ours, stay.
+            place of those in the responses for ``loss`` and ``delta_loss``; log-odds, which are ours, stay.
+        out: The same of the control, an out-model.
 
     Returns:
-        One row a query: ``unit``, G1, and as far as the responses carry them G2, G3, the log-likelihoods
-        and those of the reference models.
+        One row a query: ``unit``, G1, G2, G3, the log-odds and scores beside the models that are given; NaN where a
+        response carries no loss or confidence.
     """
-    rows = []
+    rows, kept = [], []
     for query in queries:
         response = target.get(query.id)
         before = pretrained.get(query.id) if pretrained is not None else None
-        others = [found[query.id] for found in references if query.id in found]
-        if response is None or (pretrained is not None and before is None) or len(others) < len(references):
+        if response is None or (pretrained is not None and before is None):
             continue
         if dropped is not None and query.id not in dropped:
             continue
@@ -67,18 +67,32 @@ def query_features(
             "nls": anls(response.answer, query.answers),
             "loss": loss,
             "conf": _number(response.confidence),
-            "loglik": _loglik(response),
         }
         if before is not None:
             row["delta_loss"] = loss_before - loss
             row["delta_conf"] = _number(response.confidence) - _number(before.confidence)
-            row["loglik_before"] = _loglik(before)
-            row["llr"] = _loglik(response) - _loglik(before)
-        for number, other in enumerate(others):
-            row |= dict(zip(names(number), (_loglik(other), _loss(other)), strict=True))
         rows.append(row)
-    beside = [name for number in range(len(references)) for name in names(number)]
-    frame = pd.DataFrame(rows, columns=["unit", *G1, *G2, *G3, *LIKELIHOODS, *beside])
+        kept.append(query)
+    frame = pd.DataFrame(rows, columns=["unit", *G1, *G2, *G3])
+    losses, companies = _losses(kept, target), [query.document.unit for query in kept]
+    frame["log_odds"] = odds = log_odds(losses)
+    public = np.empty((len(kept), 0))
+    if pretrained is not None:
+        odds_before = log_odds(_losses(kept, pretrained))
+        frame["log_odds_before"], frame["log_odds_ratio"] = odds_before, odds - odds_before
+        public = np.column_stack([odds_before, np.abs(odds_before)])
+        tokens = [[answers[query.id].token_losses for query in kept] for answers in (target, pretrained)]
+        frame["windows"], frame["hard_tokens"] = window_scores(*tokens), hard_token_scores(*tokens)
+    keys = pd.get_dummies(pd.Series([query.key for query in kept], dtype=str), dtype=np.float64).to_numpy()
+    lengths = [(float(np.log(target[query.id].tokens or 1)), len(query.document.words)) for query in kept]
+    known = np.hstack([keys, np.array(lengths).reshape(-1, 2), public])
+    frame["residual"] = residual_scores(odds, known, companies)
+    if out is not None:
+        frame["log_odds_ratio_out"] = odds - log_odds(_losses(kept, out))
+    if references:
+        beside = np.column_stack([_losses(kept, found) for found in references])
+        frame["lira"] = lira_scores(odds, log_odds(beside))
+        frame["rmia"] = rmia_scores(losses, beside, companies)
     return frame.astype({column: np.float64 for column in frame.columns if column != "unit"})
 
 
@@ -88,8 +102,9 @@ def memory_features(
     unasked: Sequence[tuple[Query, Query]],
     unasked_answers: Mapping[str, Response],
     scrubbed_before: Mapping[str, Response] | None = None,
+    scrubbed_out: Mapping[str, Response] | None = None,
 ) -> pd.DataFrame:
-    """Features of the memorization test, per page (G4, and the scrubbed-value likelihood ratio).
+    """Features of the memorization test, per page (G4, and the scrubbed-value likelihood ratios).
 
     Args:
         scrubbed: Provider-name questions about pages without the name.
@@ -98,10 +113,12 @@ def memory_features(
             taken off.
         unasked_answers: Responses to both.
         scrubbed_before: Responses of the pre-trained model to ``scrubbed``; None where the model is asked by itself.
+        scrubbed_out: Responses of the control, an out-model, to ``scrubbed``.
 
     Returns:
         One row a page and feature: ``unit``, ``nls_mem``, ``delta_nls_mem``, and in nats a token ``llr_mem``, or
-        ``loglik_mem`` where the model is asked by itself. NaN where not tested, or where one of the losses is missing.
+        ``loglik_mem`` where the model is asked by itself, and ``llr_mem_out``. NaN where not tested, or where one of
+        the losses is missing.
     """
     likelihood = "loglik_mem" if scrubbed_before is None else SCRUBBED_RATIO
     rows: list[dict[str, object]] = []
@@ -111,6 +128,7 @@ def memory_features(
         row: dict[str, object] = {"unit": query.document.unit, "nls_mem": anls(response.answer, query.answers)}
         control = _loss(scrubbed_before.get(query.id)) if scrubbed_before is not None else 0.0
         row[likelihood] = control - _loss(response)
+        row[SCRUBBED_OUT] = _loss((scrubbed_out or {}).get(query.id)) - _loss(response)
         rows.append(row)
     for before, after in unasked:
         if before.id in unasked_answers and after.id in unasked_answers:
@@ -119,7 +137,7 @@ def memory_features(
                 continue
             change = 0.0 if said == still else 1.0 - similarity(still, (said,))
             rows.append({"unit": before.document.unit, "delta_nls_mem": change})
-    numbers = [*G4, likelihood]
+    numbers = [*G4, likelihood, SCRUBBED_OUT]
     return pd.DataFrame(rows, columns=["unit", *numbers]).astype(dict.fromkeys(numbers, np.float64))
 
 
@@ -135,7 +153,7 @@ def aggregate(queries: pd.DataFrame, memory: pd.DataFrame | None = None) -> pd.D
     table["queries"] = groups.size()
     if memory is not None:
         means = memory.groupby("unit").mean(numeric_only=True).reindex(table.index)
-        for column in (SCRUBBED_RATIO, "loglik_mem"):
+        for column in (SCRUBBED_RATIO, SCRUBBED_OUT, "loglik_mem"):
             if column in means:
                 table[column] = means[column]
         table["nls_mem"] = means["nls_mem"].fillna(0.0)
@@ -151,61 +169,6 @@ def without_signs(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{column: table[column].abs() for column in changes})
 
 
-def names(number: int) -> tuple[str, str]:
-    """Columns of one reference model: log-likelihood of the right answers, and mean loss a token."""
-    return f"loglik_ref_{number}", f"loss_ref_{number}"
-
-
-def with_scores(table: pd.DataFrame, models: int) -> pd.DataFrame:
-    """The table with the columns ``lira`` and ``rmia``.
-
-    Args:
-        table: One row a provider, with ``loglik`` and ``loss`` and those of each reference model.
-    """
-    columns = zip(*map(names, range(models)), strict=True)
-    loglik, loss = (table[list(every)].to_numpy(dtype=np.float64) for every in columns)
-    lira = lira_scores(table["loglik"].to_numpy(dtype=np.float64), loglik)
-    rmia = rmia_scores(table["loss"].to_numpy(dtype=np.float64), loss)
-    return table.assign(lira=lira, rmia=rmia)
-
-
-def lira_scores(loglik: Floats, references: Floats) -> Floats:
-    """Standard deviations of the references by which the model's log-likelihood lies above their mean.
-
-    One spread serves all providers, as the paper has it for few reference models: pooled over the providers. The
-    paper's score is the normal distribution function of this one, which gives the same order.
-
-    Args:
-        loglik: Mean log-likelihood of the right answers under the model, float (n,).
-        references: The same under each reference model, float (n, k), k of two at least.
-
-    Returns:
-        float (n,); not divided where the references are all alike.
-    """
-    spread = float(np.sqrt(references.var(axis=1, ddof=1).mean()))
-    return (loglik - references.mean(axis=1)) / (spread if spread > 1e-12 else 1.0)
-
-
-def rmia_scores(loss: Floats, references: Floats, offset: float = OFFSET) -> Floats:
-    """RMIA's ratio: probability under the model to that under the mean of models that saw the provider and did not.
-
-    The probability is the geometric mean a token, exp(-loss). Its mean over all models is taken as half of
-    (1 + a) p_out + (1 - a), with p_out the mean over the references; with a = 1 it is p_out. The paper goes on to the
-    share of a population whose ratio is smaller by a factor gamma. With one population for all providers that share
-    rises with the ratio and only makes some of them equal: the order is that of the ratio, which is the score here.
-
-    Args:
-        loss: Mean loss of the right answers a token under the model, float (n,), nats.
-        references: The same under each reference model, float (n, k).
-        offset: a, 0 to 1.
-
-    Returns:
-        float (n,), above 0.
-    """
-    out = np.exp(-references).mean(axis=1)
-    return np.exp(-loss) / (((1 + offset) * out + (1 - offset)) / 2)
-
-
 def _number(value: float | None) -> float:
     return float("nan") if value is None else value
 
@@ -216,5 +179,5 @@ def _loss(response: Response | None) -> float:
     return loss if np.isnan(loss) else min(loss, LARGEST_LOSS)
 
 
-def _loglik(response: Response) -> float:
-    return -_loss(response) * (response.tokens or 1)
+def _losses(queries: Sequence[Query], responses: Mapping[str, Response]) -> Floats:
+    return np.array([_loss(responses.get(query.id)) for query in queries])

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
-from pfl_audit.attacks.questions.inputs import PRETRAINED, REFERENCES
+from pfl_audit.attacks.questions.inputs import CONTROL, PRETRAINED, REFERENCES
 from pfl_audit.models.protocol import Capability
 from pfl_audit.registry import ExtensionWarning
 
@@ -22,8 +22,14 @@ G3: Final = ("delta_loss", "delta_conf")
 G4: Final = ("nls_mem", "delta_nls_mem")
 SCRUBBED_RATIO: Final = "llr_mem"
 """Scrubbed-value likelihood ratio; not of the paper, whose G4 is made of answers alone."""
-LIKELIHOODS: Final = ("loglik", "loglik_before", "llr")
+SCRUBBED_OUT: Final = "llr_mem_out"
+"""The same to the control."""
+ODDS: Final = ("log_odds", "log_odds_before", "log_odds_ratio", "residual")
+TOKENS: Final = ("windows", "hard_tokens")
+OUT: Final = ("log_odds_ratio_out", SCRUBBED_OUT)
 SCORES: Final = ("lira", "rmia")
+ALONE: Final = {"log_odds_ratio": "log_odds", SCRUBBED_RATIO: "loglik_mem"}
+"""What a model that was not compared with the pre-trained one has in place of a ratio."""
 
 MEANING: Final = {
     "acc": "share of right answers",
@@ -34,22 +40,30 @@ MEANING: Final = {
     "delta_conf": "confidence of the model minus confidence of the pre-trained model",
     "nls_mem": "ANLS on pages whose provider name has been taken off",
     "delta_nls_mem": "how much the answer to no question changes once that answer is taken off the page",
-    "loglik": "log-likelihood of the right answers under the model",
-    "loglik_before": "log-likelihood of the right answers under the pre-trained model",
-    "llr": "log-likelihood of the right answers under the model minus that under the pre-trained model",
+    "log_odds": "log-odds of the right answers' probability a token",
+    "log_odds_before": "the same under the pre-trained model",
+    "log_odds_ratio": "log-odds of the right answers' probability a token, minus those under the pre-trained model",
+    "residual": "log-odds of the right answers' probability a token, beyond what is expected from key, length and the "
+    "log-odds under the pre-trained model",
+    "windows": "share of windows of an answer's tokens that are likelier than under the pre-trained model (WBC)",
+    "hard_tokens": "probability of the answer's least likely tokens, minus that under the pre-trained model (HT-MIA)",
+    "log_odds_ratio_out": "log-odds of the right answers' probability a token, minus those under the control",
     SCRUBBED_RATIO: "log-likelihood of the true provider name, a token, on pages without it, under the model minus "
     "that under the pre-trained model (not in the paper)",
+    SCRUBBED_OUT: "log-likelihood of the true provider name, a token, on pages without it, under the model minus that "
+    "under the control",
     "loglik_mem": "log-likelihood of the true provider name, a token, on pages without it",
-    "lira": "log-likelihood of the right answers above the mean of the reference models, in their standard deviations",
-    "rmia": "probability of the right answers a token, over the mean of models with and without the provider (RMIA)",
+    "lira": "log-odds of the right answers' probability a token above the mean of the reference models, in their "
+    "standard deviations",
+    "rmia": "share of other questions whose ratio of probabilities, to that of the reference models, is smaller (RMIA)",
 }
 
 
-Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "residual", "external"]
+Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "external"]
 ACCESS: Final = {
     "ZK": "answers",
     "PK": "answers, confidences and losses, and those of the public model",
-    "RK": "answers, confidences and losses, and those of several reference models",
+    "RK": "answers, confidences and losses, and those of reference models that were not trained on them",
     "WB": "weights and gradients",
 }
 """What an attacker sees, from the least."""
@@ -65,13 +79,12 @@ class AttackRow:
         id: Last part of the check's id.
         title: Name of the attack in the paper.
         kind: Clusters are AZK's, forests APK's; vote adds CLS1 and CLS2. A ratio is compared as it is,
-            several by their standardised mean, a residual after the public model's line has been fitted on known
-            non-members.
+            several by their standardised mean.
         features: Columns it uses.
         knowledge: ZK, PK or RK, and U(nsupervised) or S(upervised).
         base: For a vote, the attack whose calls CLS1 and CLS2 join.
         scores: Score function of an attack from another package with its settings, once a run has bound it.
-        decides: Whether it is the one of its access that the finding rests on, named before any audit.
+        decides: Whether it is the attack of its access that the finding rests on, named before any audit.
     """
 
     id: str
@@ -91,7 +104,7 @@ class AttackRow:
     @property
     def score(self) -> bool:
         """Whether it gives a score without a threshold of its own, which is judged by AUC."""
-        return self.kind in ("ratio", "residual", "external")
+        return self.kind in ("ratio", "external")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -99,33 +112,41 @@ class AttackRow:
         return self.features + (G4 if self.kind.endswith("vote") else ())
 
     @property
-    def reference(self) -> Literal["pretrained", "references"] | None:
-        """Models that its score is less of."""
-        if set(SCORES) & set(self.features):
+    def reference(self) -> Literal["pretrained", "control", "references"] | None:
+        """Models that its score subtracts from the model under audit, so that a control of the same is no comparison.
+
+        None of the forests: changes from the pre-trained model are some of their features, beside the model's own.
+        """
+        columns = set(self.features)
+        if columns & set(OUT):
+            return "control"
+        if columns & set(SCORES):
             return "references"
-        return "pretrained" if {"llr", "loglik_before", SCRUBBED_RATIO} >= set(self.features) - {"loglik"} else None
+        return "pretrained" if columns and columns <= {*ALONE, *TOKENS, "residual"} else None
 
     @property
     def needs(self) -> frozenset[str]:
         """What of the target, and besides it, the columns take."""
         columns = set(self.columns)
         needs: set[str] = {Capability.ANSWER}
-        if columns & {"loss", "delta_loss", *LIKELIHOODS, SCRUBBED_RATIO, *SCORES}:
+        if columns & {"loss", "delta_loss", *ODDS, *TOKENS, *OUT, SCRUBBED_RATIO, *SCORES}:
             needs.add(Capability.LOSS)
         if columns & {"conf", "delta_conf"}:
             needs.add(Capability.CONFIDENCE)
-        if columns & {*G3, "llr", "loglik_before", SCRUBBED_RATIO}:
+        if columns & {*G3, *ODDS[1:], *TOKENS, SCRUBBED_RATIO}:
             needs.add(PRETRAINED)
+        if columns & set(OUT):
+            needs.add(CONTROL)
         if columns & set(SCORES):
             needs.add(REFERENCES)
-        if columns & {*G4, SCRUBBED_RATIO}:
+        if columns & {*G4, SCRUBBED_RATIO, SCRUBBED_OUT}:
             needs.add(Capability.LIVE)
         return frozenset(needs)
 
 
 ROWS: Final = (
     AttackRow("azk", "AZK", "clusters", G1, "ZK+U"),
-    AttackRow("azk-g4", "AZK with memorization features", "clusters", G1 + G4, "ZK+U", decides=True),
+    AttackRow("azk-g4", "AZK with memorization features", "clusters", G1 + G4, "ZK+U"),
     AttackRow("forest-g1", "Random forest on answers alone", "forest", G1, "ZK+S"),
     AttackRow("apk", "APK", "forest", G1 + G2 + G3, "PK+S"),
     AttackRow("apk-g4", "APK with memorization features", "forest", G1 + G2 + G3 + G4, "PK+S"),
@@ -133,17 +154,35 @@ ROWS: Final = (
               (*G1, *G2, *G3, *G4, SCRUBBED_RATIO), "PK+S"),
     AttackRow("azk-vote", "AZK + CLS1 + CLS2", "clusters+vote", G1, "ZK+U", base="azk"),
     AttackRow("apk-vote", "APK + CLS1 + CLS2", "forest+vote", G1 + G2 + G3, "PK+S", base="apk"),
-    AttackRow("likelihood-ratio", "Likelihood ratio against the pre-trained model", "ratio", ("llr",), "PK+U"),
-    AttackRow("likelihood-ratio-g4", "Likelihood ratio on questions and on scrubbed pages", "ratio",
-              ("llr", SCRUBBED_RATIO), "PK+U", decides=True),
-    AttackRow("loss-residual", "Loss beyond what the pre-trained model predicts", "residual",
-              ("loglik", "loglik_before"), "PK+S"),
-    AttackRow("lira", "LiRA with reference models, offline", "ratio", ("lira",), "RK+U", decides=True),
+    AttackRow("answers-g4", "Right answers on pages and on scrubbed pages", "ratio", ("acc", "nls_mem"), "ZK+U",
+              decides=True),
+    AttackRow("likelihood-ratio", "Log-odds ratio to the pre-trained model", "ratio", ("log_odds_ratio",), "PK+U"),
+    AttackRow("likelihood-ratio-g4", "Log-odds ratio to the pre-trained model, also on scrubbed pages", "ratio",
+              ("log_odds_ratio", SCRUBBED_RATIO), "PK+U"),
+    AttackRow("loss-residual", "Log-odds beyond what question and pre-trained model predict", "ratio", ("residual",),
+              "PK+U"),
+    AttackRow("loss-residual-g4", "Log-odds beyond what is predicted, also on scrubbed pages", "ratio",
+              ("residual", SCRUBBED_RATIO), "PK+U", decides=True),
+    AttackRow("windows", "Windows of tokens against the pre-trained model (WBC)", "ratio", ("windows",), "PK+U"),
+    AttackRow("hard-tokens", "Hard tokens against the pre-trained model (HT-MIA)", "ratio", ("hard_tokens",), "PK+U"),
+    AttackRow("likelihood-ratio-out", "Log-odds ratio to the control", "ratio", ("log_odds_ratio_out",), "RK+U"),
+    AttackRow("likelihood-ratio-out-g4", "Log-odds ratio to the control, also on scrubbed pages", "ratio", OUT, "RK+U",
+              decides=True),
+    AttackRow("lira", "LiRA with reference models, offline", "ratio", ("lira",), "RK+U"),
     AttackRow("rmia", "RMIA with reference models, offline", "ratio", ("rmia",), "RK+U"),
 )  # fmt: skip
-"""Rows of Table 4 in its order, with one of ours that adds the scrubbed-value likelihood ratio to G4; then the user
-inference of Kandpal et al. (2023), alone and with that ratio; an offline LiRA by provider after Carlini et al. (2022)
-with the public model as the only reference; LiRA and RMIA with several."""
+"""Rows of Table 4 in its order, with one of ours that adds the scrubbed-value likelihood ratio to G4; then scores that
+need neither label nor threshold: of answers alone; the user inference of Kandpal et al. (2023), with log-odds in place
+of log-likelihoods, alone and with that ratio; the residual of a regression after Bertran et al. (2023), likewise; two
+scores of tokens; the log-odds ratio to the control; LiRA and RMIA with several reference models.
+
+The rows that decide were chosen on the embedded models (``fixtures/red`` with ``vt5-finetuned``, ``vt5-out`` and
+``vt5-pretrained``; 100 companies of each class), whose numbers are therefore no evidence for the choice: of the scores
+that need no label, the one with the largest AUC of each level of access (.74, .91 and .88), each with what pages
+without the name add. The residual to the control would have .91 there as well, but a regression takes off less of what
+makes pages hard than a difference does, and this score is not compared with the control once more. LiRA and RMIA do not
+decide, because few audits have the models that they need; scores of tokens add nothing to the residual.
+"""
 
 
 def take_losses(rows: Iterable[AttackRow]) -> bool:

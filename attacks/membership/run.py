@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -14,24 +15,21 @@ from pfl_audit.attacks.membership.basis import Basis, control_text, make_basis
 from pfl_audit.attacks.membership.classifiers import Choices
 from pfl_audit.attacks.membership.decision import decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, subset
-from pfl_audit.attacks.membership.features import (
-    LARGEST_LOSS,
-    aggregate,
-    memory_features,
-    query_features,
-    with_scores,
-    without_signs,
-)
+from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features, without_signs
 from pfl_audit.attacks.membership.present import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, by_access_roc, finding, metrics
 from pfl_audit.attacks.membership.provider_attack import provider_attacks
+from pfl_audit.attacks.membership.question_scores import LARGEST_LOSS
 from pfl_audit.attacks.membership.rows import (
     ABLATION,
     G4,
     MEANING,
+    OUT,
     ROWS,
     SCORES,
+    SCRUBBED_OUT,
     SCRUBBED_RATIO,
+    TOKENS,
     AttackRow,
     every_row,
     take_losses,
@@ -51,6 +49,8 @@ from pfl_audit.fitness.blind import Blind, blind_baseline
 from pfl_audit.fitness.document_features import document_features
 from pfl_audit.metrics.arrays import Bools
 from pfl_audit.models.protocol import DropoutModel, Response
+
+NO_TOKENS: Final = "a model gives no losses of tokens, or cuts answers into other tokens than the pre-trained model"
 
 
 def run_checks(context: QuestionContext, settings: MembershipSettings) -> list[Check]:
@@ -121,11 +121,13 @@ class _Run:
         """One attack; what it means is said of all attacks together."""
         used = [*columns_used(row, self.table), *(column for column in row.columns if column not in row.features)]
         unused = [column for column in row.columns if column not in self.table]
+        incomparable = {*used} <= {*TOKENS} and self.context.control is not None and not control
         return spec(row, self.unit).ran(
             settings={
                 **self.settings.model_dump(mode="json"),
                 "features": {column: MEANING[column] for column in used},
                 **({"features without values": unused} if unused else {}),
+                **({"without the control": NO_TOKENS} if incomparable else {}),
                 "decided at s": present.primary(outcomes).s,
             },
             metrics=[metric for outcome in outcomes for metric in present.metrics(outcome, "target", self.unit)]
@@ -198,18 +200,21 @@ class _Run:
             one.ask(queries, f"the same to reference model {number} of {len(models)}").responses
             for number, one in enumerate(models, 1)
         ]
+        another = engine is not self.context.control and wanted & {*OUT, *SCORES}
+        control = self.context.control if another else None
+        out = control.ask(queries, "the same to the control").responses if control else None
         memory = None
-        if wanted & {*G4, SCRUBBED_RATIO}:
-            memory = self._memory(engine, pretrained if SCRUBBED_RATIO in wanted else None)
+        if wanted & {*G4, SCRUBBED_RATIO, SCRUBBED_OUT}:
+            memory = self._memory(engine, pretrained if SCRUBBED_RATIO in wanted else None, control)
         dropped = self._dropped(engine, pretrained) if with_dropout else None
-        frame = query_features(queries, answers.responses, before, references, dropped)
+        frame = query_features(
+            queries, answers.responses, before, [*references, *([out] if references and out else [])], dropped, out
+        )
         if frame.empty:
             reason = f": {answers.problems[0].reason}" if answers.problems else ""
             raise NotAuditableError(f"none of the questions could be answered{reason}", "See 'pfl-audit data check'")
         table = aggregate(frame, memory)
-        if self.settings.differences == "absolute":
-            table = without_signs(table)
-        return with_scores(table, len(references)) if references else table
+        return without_signs(table) if self.settings.differences == "absolute" else table
 
     def _dropped(self, engine: QueryEngine, pretrained: QueryEngine | None) -> dict[str, tuple[float, float]]:
         """Query id to the losses with dropout of a model and of the pre-trained one, NaN without one."""
@@ -228,11 +233,12 @@ class _Run:
             self.corpus, "provider_name", seed=self.context.seed, threshold=self.settings.threshold
         )
 
-    def _memory(self, engine: QueryEngine, pretrained: QueryEngine | None) -> pd.DataFrame:
-        """The memorization test on the provider's name, also against the public model, and what changes unasked."""
+    def _memory(self, engine: QueryEngine, pretrained: QueryEngine | None, control: QueryEngine | None) -> pd.DataFrame:
+        """The memorization test on the provider's name, also against other models, and what changes unasked."""
         corpus, threshold, test = self.corpus, self.settings.threshold, self._scrubbed
         known = engine.ask(test.queries, "provider names on pages without them")
         before = pretrained.ask(test.queries, "the same to the pre-trained model").responses if pretrained else None
+        out = control.ask(test.queries, "the same to the control").responses if control else None
         silent = [_unasked(document, "before") for document in corpus.documents]
         said = engine.ask(silent, "pages without a question")
         pairs = [
@@ -242,7 +248,7 @@ class _Run:
         ]
         still = engine.ask([after for _, after in pairs], "the same without the answer")
         responses: Mapping[str, Response] = said.responses | still.responses
-        return memory_features(test.queries, known.responses, pairs, responses, before)
+        return memory_features(test.queries, known.responses, pairs, responses, before, out)
 
     def _sizes(self, s: int) -> tuple[int, int]:
         """Number of members and of non-members with more than ``s`` questions."""
@@ -268,6 +274,12 @@ class _Run:
             self.settings.forest_search, raw=self.settings.kmeans == "raw", equal=self.settings.equal_known
         )
         for row in rows:
+            if table is not self.table and row.reference == "control":  # less itself it is no score
+                continue
+            if {*row.features} <= {*TOKENS} - {*table}:
+                if table is self.table:
+                    self.lost[row.id] = spec(row, self.unit).not_run("skipped", NO_TOKENS)
+                continue
             base: Sequence[Outcome | None] = found[row.base] if row.base in found else [None] * len(subsets)
             try:
                 found[row.id] = [
@@ -289,6 +301,8 @@ class _Run:
                 if row.kind != "external" or len(rows) == 1:
                     raise
                 self.lost[row.id] = spec(row, self.unit).not_run(*failure(error, row.id, self.context))
+        if table is self.table and not found:
+            raise NotAuditableError("none of the attacks has what it needs", "Leave these attacks out")
         return found
 
     def _overview(self, outcomes: Mapping[str, Sequence[Outcome]]) -> tuple[list[Table], list[Curve]]:

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue
 
 from pfl_audit.attacks.membership.rows import AttackRow
-from pfl_audit.attacks.questions.inputs import REFERENCES
+from pfl_audit.attacks.questions.inputs import CONTROL, REFERENCES
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Access, Review
 from pfl_audit.core.settings import Flag, PaperValue, Settings
@@ -77,7 +77,7 @@ _DECIDES: Final = "decides from this which {possessed} were in the training set"
 _SEES: Final = {
     "ZK": "answers of the model to questions about {asked}",
     "PK": "answers, confidences and losses of the model and of the public model it was trained from",
-    "RK": "answers and losses of the model, and of several models like it that {own} did not train",
+    "RK": "answers and losses of the model, and of models like it that {own} did not train",
 }
 _KNOWS: Final = {
     "U": "the right answers; no membership of any {noun}",
@@ -93,7 +93,7 @@ def spec(row: AttackRow, unit: Unit = PROVIDER) -> CheckSpec:
         title=row.title,
         needs=row.needs,
         part_of=WHOLE,
-        optional=REFERENCES in row.needs,
+        optional=bool(row.needs & {CONTROL, REFERENCES}),
         review=replace(REVIEW, access=NEEDED[knowledge]),
         threat_model=_threat(unit, _KNOWS[learning], _SEES[knowledge], _DECIDES),
     )

@@ -130,6 +130,7 @@ def is_response(value: object) -> bool:
         and (value.confidence is None or (_is_number(value.confidence) and 0 <= value.confidence <= 1 + 1e-6))
         and (value.loss is None or _is_number(value.loss))
         and (value.tokens is None or _is_count(value.tokens))
+        and (value.token_losses is None or all(map(_is_number, value.token_losses)))
     )
 
 

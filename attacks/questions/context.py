@@ -61,7 +61,7 @@ class QuestionParts:
         blue: Training corpus, or None.
         reader: OCR of the pictures of pages, or None.
         control: Model that saw neither members nor non-members, as competent as the target (an out-model), or None.
-        references: Further out-models, for attacks that compare the target with several; none, or two at least.
+        references: Further out-models, for attacks that compare the target with several; one alone only with a control.
         canaries: Document canaries that the target reveals, or None.
         weights: ``target``, ``control`` and ``pre-trained`` to the folder of the checkpoint, of those that can be
             trained.

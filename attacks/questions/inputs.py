@@ -11,11 +11,12 @@ from pfl_audit.core.settings import Flag, InMemory, Settings
 from pfl_audit.models.endpoint import Sent
 
 PRETRAINED = "pre-trained model (--pretrained)"
+CONTROL = "control, a model that saw neither class (--control)"
 REFERENCES = "reference models (--reference)"
 BLUE = "training corpus (--blue)"
 CANARIES = "canaries (train --audit-canaries)"
 BY_DOCUMENT = "documents as the unit of privacy (--unit document)"
-OFFERS = frozenset({PRETRAINED, REFERENCES, BLUE, CANARIES, BY_DOCUMENT})
+OFFERS = frozenset({PRETRAINED, CONTROL, REFERENCES, BLUE, CANARIES, BY_DOCUMENT})
 """Needs of checks that these inputs can meet."""
 CORPUS_FIELDS = ("red", "members", "non_members", "unit", "groups")
 """Inputs that name the documents to ask about."""
@@ -122,8 +123,8 @@ class QuestionInputs(EndpointInputs):
     )
     references: Annotated[tuple[str, ...], Flag("--reference", shared=True, checkpoint=True)] = Field(
         default=(),
-        description="Checkpoint like the model that saw neither members nor non-members (repeat; twice at least), for "
-        "LiRA and RMIA.",
+        description="Checkpoint like the model that saw neither members nor non-members (repeat), for LiRA and "
+        "RMIA: two at least, of which the control is one.",
     )
     prompt: Annotated[str | None, Flag(default="the model's own", shared=True)] = Field(
         default=None,

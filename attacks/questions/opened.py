@@ -9,7 +9,15 @@ from pathlib import Path
 from pfl_audit.attacks.questions.context import QuestionContext, QuestionParts, read_canaries
 from pfl_audit.attacks.questions.corpora import audited_corpus, place_of, training_corpus
 from pfl_audit.attacks.questions.engine import QueryEngine
-from pfl_audit.attacks.questions.inputs import BLUE, BY_DOCUMENT, CANARIES, PRETRAINED, REFERENCES, QuestionInputs
+from pfl_audit.attacks.questions.inputs import (
+    BLUE,
+    BY_DOCUMENT,
+    CANARIES,
+    CONTROL,
+    PRETRAINED,
+    REFERENCES,
+    QuestionInputs,
+)
 from pfl_audit.attacks.questions.precision import Difference, difference_of, facts_of, sample_of
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.problems import count_problems, list_problems
@@ -46,6 +54,7 @@ class OpenedQuestions(QuestionParts):
         """Capabilities of the model, and what is given beside it."""
         beside = {
             PRETRAINED: self.pretrained,
+            CONTROL: self.control if self.control and Capability.LOSS in self.control.capabilities else None,
             BLUE: self.blue,
             REFERENCES: self.references or None,
             CANARIES: self.canaries,
@@ -167,8 +176,8 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     sample = sample_of(red) if job.precision != "fp32" else []
     before = opened(inputs.pretrained, "pre-trained") if inputs.pretrained else None
     control = opened(inputs.control, "control") if inputs.control else None
-    if len(inputs.references) == 1:
-        raise UsageError("one reference model shows no spread", "Give --reference twice at least, or not at all")
+    if len(inputs.references) == 1 and control is None:
+        raise UsageError("one reference model shows no spread", "Give --reference twice, or --control beside it")
     references = [opened(name, f"reference {number}") for number, name in enumerate(inputs.references, 1)]
     # The target last: an endpoint is asked when it is opened, and nothing may be wrong then.
     model = opened(job.model, "target") if job.model is not None else _elsewhere(inputs, prompt, job, red)

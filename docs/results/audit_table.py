@@ -13,7 +13,10 @@ from pathlib import Path
 
 from pfl_audit.core.results import Check, Metric, Results, read_results
 
-SCORES = ("likelihood-ratio", "likelihood-ratio-g4", "loss-residual", "lira", "rmia")
+SCORES = (
+    "answers-g4", "likelihood-ratio", "likelihood-ratio-g4", "loss-residual", "loss-residual-g4", "windows",
+    "hard-tokens", "likelihood-ratio-out", "likelihood-ratio-out-g4", "lira", "rmia",
+)  # fmt: skip
 """Attacks that rank companies: their headline is the AUC, that of the others the balanced accuracy."""
 MODELS = ("target", "control")
 BLIND = "membership.blind"

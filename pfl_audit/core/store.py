@@ -7,6 +7,7 @@ import os
 import secrets
 import sqlite3
 import stat
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -22,7 +23,7 @@ from pfl_audit.models.protocol import Response
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS responses
-    (key TEXT PRIMARY KEY, answer TEXT NOT NULL, confidence REAL, loss REAL, tokens INTEGER);
+    (key TEXT PRIMARY KEY, answer TEXT NOT NULL, confidence REAL, loss REAL, tokens INTEGER, token_losses BLOB);
 CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
@@ -34,11 +35,17 @@ _LONGEST = 64 << 20
 _SALT = 32
 """Letters of the salt."""
 _MAGIC = b"SQLite format 3\0"
-_VERSION = 1
+_VERSION = 2
+_ADDED = "token_losses BLOB"
+"""Column that the first version did not have."""
 MARK = "asked "
 """Of the name of an entry that says what the answers are for."""
 _LOOKUP = 500
-_SELECT = "SELECT key, answer, confidence, loss, tokens FROM responses"
+_SINGLE = struct.Struct("<f")
+"""A loss of a token."""
+SELECT = "SELECT key, answer, confidence, loss, tokens, token_losses FROM responses"
+"""Rows of answers: the key, and what ``stored_response`` takes."""
+INSERT = "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class Records:
@@ -121,7 +128,7 @@ class ResponseStore:
                 # again; to wait for the disk after each takes a hundred times as long.
                 self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
-            self._db.execute(f"{_SELECT} LIMIT 0")
+            self._db.execute(f"{SELECT} LIMIT 0")
             self._db.execute(f"PRAGMA user_version={_VERSION}")
             self._db.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_hex(_SALT // 2),))
             self._db.commit()
@@ -159,7 +166,7 @@ class ResponseStore:
             some = wanted[at : at + _LOOKUP]
             marks = ",".join("?" * len(some))
             with self.reading():
-                rows = self._db.execute(f"{_SELECT} WHERE key IN ({marks})", some)
+                rows = self._db.execute(f"{SELECT} WHERE key IN ({marks})", some)
                 found |= {key: stored_response(*row) for key, *row in rows}
         return found
 
@@ -170,10 +177,10 @@ class ResponseStore:
             StorageError: The disk is full.
         """
         rows = [
-            (key, json.dumps(response.answer), response.confidence, response.loss, response.tokens)
-            for key, response in responses.items()
+            (key, json.dumps(one.answer), one.confidence, one.loss, one.tokens, _packed(one.token_losses))
+            for key, one in responses.items()
         ]
-        self.write("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?)", rows)
+        self.write(INSERT, rows)
 
     def mark(self, asked: Iterable[str]) -> None:
         """Note what the answers are for, by which stores of one audit know each other.
@@ -258,7 +265,7 @@ class ResponseStore:
     def _refuse_others(self) -> None:
         """Leave alone what another version or another program has made."""
         version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
-        if version not in (0, _VERSION):
+        if version not in (0, 1, _VERSION):
             raise AuditError(
                 f"{self._path} was written by another version of pfl-audit", "Delete it, or name another --store"
             )
@@ -266,7 +273,9 @@ class ResponseStore:
         if any(kind != "table" or name not in _TABLES for kind, name, _ in found):
             raise AuditError(f"{self._path} is another program's database", "Name another --store")
         if found - _own_schema():
-            raise self._failed("it has tables of other columns")
+            if found - {(kind, name, sql.replace(f", {_ADDED}", "")) for kind, name, sql in _own_schema()}:
+                raise self._failed("it has tables of other columns")
+            self._db.execute(f"ALTER TABLE responses ADD COLUMN {_ADDED}")
 
     def _alone(self) -> bool:
         """Whether nothing is in the store and no other connection is open, which leaving the WAL mode needs."""
@@ -350,13 +359,20 @@ def stored_response(*row: object) -> Response:
         ValueError: Not what put has written.
         TypeError: Likewise.
     """
-    said, confidence, loss, tokens = row
+    said, confidence, loss, tokens, each = row
     answer = json.loads(said) if isinstance(said, str) else None
     if (
         not isinstance(answer, str)
         or not isinstance(confidence, float | None)
         or not isinstance(loss, float | None)
         or not isinstance(tokens, int | None)
+        or not isinstance(each, bytes | None)
+        or len(each or b"") % _SINGLE.size
     ):
         raise TypeError("a row holds no response")
-    return Response(answer, confidence, loss, tokens)
+    losses = tuple(value for (value,) in _SINGLE.iter_unpack(each)) if each is not None else None
+    return Response(answer, confidence, loss, tokens, losses)
+
+
+def _packed(losses: Sequence[float] | None) -> bytes | None:
+    return b"".join(map(_SINGLE.pack, losses)) if losses is not None else None

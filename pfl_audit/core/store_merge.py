@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
-from pfl_audit.core.store import MARK, ResponseStore, stored_response
+from pfl_audit.core.store import INSERT, MARK, SELECT, ResponseStore, stored_response
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.protocol import Response
 
@@ -94,7 +94,7 @@ def _marks(source: ResponseStore) -> frozenset[str]:
 
 
 def _add_answers(source: ResponseStore, target: ResponseStore, database: sqlite3.Connection, done: Merged) -> None:
-    for rows in _chunks(source, "SELECT key, answer, confidence, loss, tokens FROM responses"):
+    for rows in _chunks(source, SELECT):
         with source.reading():
             given = {_checked(row[0]): stored_response(*row[1:]) for row in rows}
         known = target.get(given)
@@ -103,7 +103,7 @@ def _add_answers(source: ResponseStore, target: ResponseStore, database: sqlite3
                 done.different += 1
                 done.apart = max(done.apart, _apart(there, given[key]))
         new = [row for row in rows if row[0] not in known]
-        database.executemany("INSERT INTO responses VALUES (?, ?, ?, ?, ?)", new)
+        database.executemany(INSERT, new)
         done.answers += len(new)
         done.known += len(known)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -72,12 +72,14 @@ class Response:
         loss: Mean negative log-likelihood of the tokens of the query's first accepted answer
             (natural logarithm, end-of-sequence included), or None.
         tokens: Number of tokens that the loss averages over, or None.
+        token_losses: Negative log-likelihood of each of these tokens in order (nats, single precision), or None.
     """
 
     answer: str
     confidence: float | None = None
     loss: float | None = None
     tokens: int | None = None
+    token_losses: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,12 @@ class Score:
     Attributes:
         loss: Mean negative log-likelihood of the value's tokens (natural logarithm, end-of-sequence included).
         tokens: Number of tokens that the loss averages over.
+        token_losses: Negative log-likelihood of each token, in single precision, where the model has just computed it.
     """
 
     loss: float
     tokens: int
+    token_losses: tuple[float, ...] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ _LARGEST = 1e30
 class RecordedModel:
     """Answers by query id, from a ``.jsonl`` file.
 
-    A line holds ``id`` (of the query) and ``answer``, and perhaps ``confidence`` (0 to 1) and
-    ``loss``. Confidence and loss count as available where every line has them.
+    A line holds ``id`` (of the query) and ``answer``, and perhaps ``confidence`` (0 to 1), ``loss``
+    and ``token_losses`` (a list). Confidence and loss count as available where every line has them.
 
     Raises:
         UsageError: There is no such file.
@@ -112,7 +113,23 @@ def _read(path: Path) -> dict[str, Response]:
 def _response(row: dict[str, Any]) -> tuple[str, Response]:
     (query,) = texts([field_of(row, "id")], "id", MAX_NAME)
     (answer,) = texts([field_of(row, "answer")], "answer", MAX_RECORDED)
-    return query, Response(answer, _number(row, "confidence", 1.0), _number(row, "loss", _LARGEST))
+    each = _token_losses(row)
+    loss = _number(row, "loss", _LARGEST)
+    return query, Response(answer, _number(row, "confidence", 1.0), loss, len(each) if each else None, each)
+
+
+def _token_losses(row: dict[str, Any]) -> tuple[float, ...] | None:
+    """Losses of tokens in single precision, as a store keeps them."""
+    given = row.get("token_losses")
+    if given is None:
+        return None
+    losses = (
+        [_number({"token_losses": one}, "token_losses", _LARGEST) for one in given] if isinstance(given, list) else []
+    )
+    known = [loss for loss in losses if loss is not None]
+    if not 1 <= len(known) == len(losses) <= MAX_RECORDED:
+        raise RecordError(f"token_losses is not a list of 1 to {MAX_RECORDED} numbers")
+    return tuple(array("f", known))
 
 
 def _number(row: dict[str, Any], name: str, most: float) -> float | None:

@@ -36,26 +36,33 @@ class Sample:
     boxes: Boxes = field(default_factory=lambda: as_boxes([], 0))
 
 
-def mean_losses(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean cross-entropy of each sample's labelled tokens, and their number, both of shape (samples,).
+def token_losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of every token, (samples, tokens); 0 where a token has no label.
 
     Args:
         logits: (samples, tokens, classes).
         labels: int64 (samples, tokens), IGNORED where a token has none.
     """
-    losses = functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
+    return functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
+
+
+def mean_losses(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean cross-entropy of each sample's labelled tokens, and their number, both of shape (samples,)."""
     tokens = (labels != IGNORED).sum(dim=1)
-    return losses.sum(dim=1) / tokens, tokens
+    return token_losses(logits, labels).sum(dim=1) / tokens, tokens
 
 
-def as_scores(losses: Tensor, tokens: Tensor) -> list[Score]:
-    """Scores of ``mean_losses``.
+def as_scores(logits: Tensor, labels: Tensor) -> list[Score]:
+    """Scores of samples, with the losses of their tokens.
 
     Raises:
         AuditError: A loss is not finite.
     """
-    require_finite_losses(bool(torch.isfinite(losses).all()))
-    return [Score(loss, count) for loss, count in zip(losses.tolist(), tokens.tolist(), strict=True)]
+    losses, has = token_losses(logits, labels), labels != IGNORED
+    means = losses.sum(dim=1) / has.sum(dim=1)
+    require_finite_losses(bool(torch.isfinite(means).all()))
+    rows = zip(means.tolist(), losses.float().cpu(), has.cpu(), strict=True)
+    return [Score(mean, int(kept.sum()), tuple(each[kept].tolist())) for mean, each, kept in rows]
 
 
 def require_finite_losses(finite: bool) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 from pfl_audit.attacks.membership.basis import Basis, Reading
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, evaluate, subset
-from pfl_audit.attacks.membership.rows import ROWS, SCORES, AttackRow
+from pfl_audit.attacks.membership.rows import OUT, ROWS, SCORES, AttackRow
 from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.units import PROVIDER
 from pfl_audit.fitness.blind import blind_baseline
@@ -100,8 +100,8 @@ def decide(target: pd.DataFrame, control: pd.DataFrame | None, labels: np.ndarra
 
 
 def drawn_anew(frame: pd.DataFrame) -> pd.Index:
-    """Columns that a case makes up; scores against reference models stay the noise that they are."""
-    return frame.columns.drop(["queries", *SCORES])
+    """Columns that a case makes up; scores against out-models stay the noise that they are."""
+    return frame.columns.drop(["queries", *OUT, *SCORES])
 
 
 def equal(rng: np.random.Generator) -> Tables:

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.membership.features import lira_scores, rmia_scores
+from pfl_audit.attacks.membership.question_scores import lira_scores, rmia_scores
 
-COLUMNS = ("acc", "nls", "loss", "conf", "delta_loss", "delta_conf", "nls_mem", "delta_nls_mem", "llr")
+COLUMNS = ("acc", "nls", "loss", "conf", "delta_loss", "delta_conf", "nls_mem", "delta_nls_mem", "log_odds_ratio")
 
 
 def table(
@@ -27,14 +27,18 @@ def table(
     frame["delta_nls_mem"] = -frame["delta_nls_mem"]
     frame["loss"] = -frame["loss"]
     frame["queries"] = rng.integers(3, 20, size=len(labels))
-    frame["loglik_before"] = rng.normal(size=len(labels))
-    frame["loglik"] = 0.7 * frame["loglik_before"] + frame["llr"]
+    frame["log_odds_before"] = rng.normal(size=len(labels))
+    frame["log_odds"] = 0.7 * frame["log_odds_before"] + frame["log_odds_ratio"]
     # Chance of their own, so that the other features are what they would be without.
-    references = 0.7 * frame[["loglik_before"]].to_numpy() + rng.spawn(1)[0].normal(size=(len(labels), 4))
-    frame["lira"] = lira_scores(frame["loglik"].to_numpy(), references)
-    frame["rmia"] = rmia_scores(3 - 0.3 * frame["loglik"].to_numpy(), 3 - 0.3 * references)
+    references = 0.7 * frame[["log_odds_before"]].to_numpy() + rng.spawn(1)[0].normal(size=(len(labels), 4))
+    frame["lira"] = lira_scores(frame["log_odds"].to_numpy(), references)
+    frame["rmia"] = rmia_scores(3 - 0.3 * frame["log_odds"].to_numpy(), 3 - 0.3 * references, frame.index)
     apart = leak if scrubbed_leak is None else scrubbed_leak
     frame["llr_mem"] = rng.spawn(1)[0].normal(size=len(labels)) + apart * labels
+    frame["log_odds_ratio_out"] = rng.spawn(1)[0].normal(size=len(labels)) + leak * labels
+    frame["residual"] = 0.7 * frame["log_odds_ratio"] + 0.7 * (rng.spawn(1)[0].normal(size=len(labels)) + leak * labels)
+    frame["windows"], frame["hard_tokens"] = frame["log_odds_ratio"], frame["residual"]
+    frame["llr_mem_out"] = rng.spawn(1)[0].normal(size=len(labels)) + apart * labels
     shuffle = rng.permutation(len(labels))
     frame = frame.iloc[shuffle]
     frame.index = [f"provider {n:04d}" for n in rng.permutation(len(labels))]

@@ -66,10 +66,10 @@ def test_a_tuned_forest_has_the_defaults_of_scikit_learn(monkeypatch: pytest.Mon
 
 
 def test_differences_lose_their_sign_and_nothing_else_does() -> None:
-    table = pd.DataFrame({"acc": [0.5, 0.1], "delta_loss": [-2.0, 1.0], "llr": [-3.0, 4.0]})
+    table = pd.DataFrame({"acc": [0.5, 0.1], "delta_loss": [-2.0, 1.0], "log_odds_ratio": [-3.0, 4.0]})
     found = without_signs(table)
     assert found["delta_loss"].tolist() == [2.0, 1.0]
-    assert found["llr"].tolist() == [-3.0, 4.0]
+    assert found["log_odds_ratio"].tolist() == [-3.0, 4.0]
     assert table["delta_loss"].tolist() == [-2.0, 1.0]
 
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import logit
 
 from pfl_audit.attacks.membership.features import LARGEST_LOSS, aggregate, memory_features, query_features
 from pfl_audit.attacks.membership.rows import G4, ROWS
@@ -41,7 +42,7 @@ def test_features_by_hand(queries: list[Query]) -> None:
     }
     before = {"a1": Response("x", 0.5, 2.0, 4), "a2": Response("x", 0.3, 2.0, 4), "b1": Response("x", 0.4, 2.0, 2)}
     table = aggregate(query_features(queries, target, before))
-    assert table.loc["A"].to_dict() == pytest.approx(
+    assert table.drop(columns="residual").loc["A"].to_dict() == pytest.approx(
         {
             "acc": 0.5,
             "nls": 0.9,
@@ -49,14 +50,14 @@ def test_features_by_hand(queries: list[Query]) -> None:
             "conf": 0.8,
             "delta_loss": 1.0,
             "delta_conf": 0.4,
-            "llr": 4.0,
-            "loglik": -4.0,
-            "loglik_before": -8.0,
+            "log_odds": (logit(np.exp(-0.5)) + logit(np.exp(-1.5))) / 2,
+            "log_odds_before": logit(np.exp(-2)),
+            "log_odds_ratio": (logit(np.exp(-0.5)) + logit(np.exp(-1.5))) / 2 - logit(np.exp(-2)),
             "queries": 2,
         }
     )
     assert table.loc["B", "delta_loss"] == pytest.approx(-1.0)
-    assert table.loc["B", "llr"] == pytest.approx(-2.0)
+    assert table.loc["B", "log_odds_ratio"] == pytest.approx(logit(np.exp(-3)) - logit(np.exp(-2)))
 
 
 def test_columns_that_nobody_has_are_not_there(queries: list[Query]) -> None:
@@ -106,7 +107,7 @@ def test_losses_that_are_infinite_or_missing_are_defined(queries: list[Query]) -
         "b1": Response("no", 0.2, None, 2),
     }
     table = aggregate(query_features(queries, target, None))
-    assert table.loc["A", ["loss", "loglik"]].tolist() == [LARGEST_LOSS, -2 * LARGEST_LOSS]
+    assert table.loc["A", ["loss", "log_odds"]].tolist() == pytest.approx([LARGEST_LOSS, -LARGEST_LOSS])
     assert table.loc["B", "loss"] == table.loc["A", "loss"]  # the median of those that have one
 
 

@@ -5,10 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import logit
 from scipy.stats import norm
 
+from pfl_audit.attacks.membership import question_scores
 from pfl_audit.attacks.membership.attack import MembershipAttack
-from pfl_audit.attacks.membership.features import aggregate, lira_scores, query_features, rmia_scores, with_scores
+from pfl_audit.attacks.membership.features import aggregate, query_features
+from pfl_audit.attacks.membership.question_scores import lira_scores, log_odds, rmia_scores
+from pfl_audit.attacks.membership.rows import ACCESS, ROWS
 from pfl_audit.attacks.membership.specs import MembershipSettings
 from pfl_audit.attacks.questions import inputs
 from pfl_audit.attacks.questions.context import QuestionContext
@@ -28,59 +32,97 @@ from .noise_audits import decide
 from .simulated_references import MODELS, REFERENCES, simulated
 
 
-def drawn(seed: int, providers: int = 30) -> tuple[np.ndarray, np.ndarray]:
-    """Losses under a model and its references."""
+def drawn(seed: int, questions: int = 60) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Losses under a model and its references, and the company of each question."""
     rng = np.random.default_rng(seed)
-    return rng.gamma(2.0, 1.0, providers), rng.gamma(2.0, 1.0, (providers, MODELS))
+    loss, references = rng.gamma(0.3, 1.0, questions), rng.gamma(0.3, 1.0, (questions, MODELS))
+    return loss, references, [f"c{number}" for number in rng.integers(0, 9, questions)]
+
+
+@pytest.mark.parametrize("loss", [1e-5, 1e-3, 0.1, 0.7, 5.0, 40.0])
+def test_log_odds_are_those_of_the_geometric_mean(loss: float) -> None:
+    assert log_odds(np.array([loss]))[0] == pytest.approx(logit(np.exp(-loss)), rel=1e-6)
+
+
+def test_log_odds_are_finite_and_rise_with_the_probability() -> None:
+    found = log_odds(np.array([np.inf, 1e9, 50.0, 20.0, 1.0, 1e-3, 1e-6, 0.0]))
+    assert np.isfinite(found).all()
+    assert (np.diff(found) >= 0).all()
+    assert found[0] == found[2] == pytest.approx(-50.0)
+    assert found[-1] == pytest.approx(-np.log(1e-6), abs=1e-5)
+    assert np.isnan(log_odds(np.array([np.nan])))[0]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_lira_orders_as_the_normal_of_the_references_does(seed: int) -> None:
-    """Provider by provider, with the spread pooled as the mean of the variances."""
-    loss, references = drawn(seed)
-    loglik, others = -loss, -references
+def test_lira_orders_questions_as_the_normal_of_the_references_does(seed: int) -> None:
+    """Question by question, with the spread pooled as the mean of the variances."""
+    loss, references, _ = drawn(seed)
+    odds, others = log_odds(loss), log_odds(references)
     spread = np.sqrt(np.mean([np.var(list(row), ddof=1) for row in others]))
-    slow = [norm.cdf(one, loc=np.mean(row), scale=spread) for one, row in zip(loglik, others, strict=True)]
-    assert norm.cdf(lira_scores(loglik, others)) == pytest.approx(np.array(slow), abs=1e-12)
+    slow = [norm.cdf(one, loc=np.mean(row), scale=spread) for one, row in zip(odds, others, strict=True)]
+    assert norm.cdf(lira_scores(odds, others)) == pytest.approx(np.array(slow), abs=1e-12)
 
 
 @pytest.mark.parametrize("a", [0.3, 1.0])
-@pytest.mark.parametrize("gamma", [1.0, 2.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_rmia_orders_as_the_share_of_a_population_does(seed: int, gamma: float, a: float) -> None:
-    """The paper's test for each pair of a provider and one of the population."""
-    loss, references = drawn(seed)
+def test_rmia_is_the_share_of_the_questions_of_other_companies(
+    seed: int, a: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The paper's test for each pair of a question and one of the population."""
+    monkeypatch.setattr(question_scores, "OFFSET", a)
+    loss, references, companies = drawn(seed)
+    loss[1], references[1], references[2, 0] = loss[0], references[0], np.nan
 
     def ratio(number: int) -> float:
         out = float(np.mean([np.exp(-other) for other in references[number]]))
         return float(np.exp(-loss[number])) / (0.5 * ((1 + a) * out + 1 - a))
 
-    population = range(10)
-    share = [np.mean([ratio(one) / ratio(other) >= gamma for other in population]) for one in range(len(loss))]
-    scores = rmia_scores(loss, references, a)
-    assert scores == pytest.approx([ratio(one) for one in range(len(loss))])
-    assert (np.diff(np.array(share)[np.argsort(scores)]) >= 0).all()
-    assert len(set(share)) > 3
+    def share(number: int) -> float:
+        if number == 2:
+            return float("nan")
+        others = [one for one in range(len(loss)) if one != 2 and companies[one] != companies[number]]
+        return float(np.mean([ratio(number) / ratio(other) >= 1 for other in others]))
+
+    found = rmia_scores(loss, references, companies)
+    assert found == pytest.approx([share(number) for number in range(len(loss))], nan_ok=True)
 
 
-def test_references_that_are_all_alike_divide_nothing() -> None:
+def test_rmia_without_another_company_is_missing() -> None:
+    assert np.isnan(rmia_scores(np.ones(3), np.ones((3, 2)), ["one"] * 3)).all()
+
+
+def test_references_that_are_all_alike_or_alone_divide_nothing() -> None:
     assert lira_scores(np.array([1.0, 3.0]), np.ones((2, 2))).tolist() == [0.0, 2.0]
+    assert lira_scores(np.array([1.0, 3.0]), np.ones((2, 1))).tolist() == [0.0, 2.0]
 
 
-def test_scores_of_providers_by_hand(page: Callable[..., Document]) -> None:
+def test_scores_of_questions_are_averaged_by_company(page: Callable[..., Document]) -> None:
     queries = [Query(name, page(name=f"{name[0]}_1", provider=name[0]), "?", ("x",)) for name in ("a1", "a2", "b1")]
-    target = {"a1": Response("x", 0.9, 1.0, 2), "a2": Response("x", 0.9, 3.0, 2), "b1": Response("x", 0.9, 1.0, 1)}
-    first = {query.id: Response("y", 0.5, 2.0, 2) for query in queries}
-    second = {query.id: Response("y", 0.5, 3.0, 2) for query in queries}
-    table = with_scores(aggregate(query_features(queries, target, None, [first, second])), 2)
-    # Log-likelihoods: A -4 beside -4 and -6, B -1 beside the same; the variance of both is 2.
-    assert table["lira"].tolist() == pytest.approx([1 / np.sqrt(2), 4 / np.sqrt(2)])
-    beside = (np.exp(-2) + np.exp(-3)) / 2
-    assert table["rmia"].tolist() == pytest.approx([np.exp(-2) / beside, np.exp(-1) / beside])
-    # A question that one of the references did not answer counts for none of the models.
-    del second["a1"]
-    table = aggregate(query_features(queries, target, None, [first, second]))
-    assert table.loc["a", ["queries", "loss"]].tolist() == [1, 3.0]
+    losses = {"a1": 1.0, "a2": 3.0, "b1": 0.5}
+    target = {name: Response("x", 0.9, loss, 2) for name, loss in losses.items()}
+    first = {query.id: Response("y", 0.5, 2.0, 3) for query in queries}
+    second = {query.id: Response("y", 0.5, 3.0, 4) for query in queries}
+    table = aggregate(query_features(queries, target, None, [first, second], out=second))
+    odds = {name: logit(np.exp(-loss)) for name, loss in losses.items()}
+    low, high = logit(np.exp(-3)), logit(np.exp(-2))
+    spread = np.sqrt((high - low) ** 2 / 2)
+    mean = (odds["a1"] + odds["a2"]) / 2
+    assert table["lira"].tolist() == pytest.approx([(one - (low + high) / 2) / spread for one in (mean, odds["b1"])])
+    assert table["log_odds_ratio_out"].tolist() == pytest.approx([mean - low, odds["b1"] - low])
+    assert table["rmia"].tolist() == pytest.approx([0.0, 1.0])
+    # A question that a reference did not answer has no score beside the references; all else counts.
+    del first["a1"]
+    table = aggregate(query_features(queries, target, None, [first, second], out=second))
+    assert table.loc["a", ["queries", "loss"]].tolist() == [2, 2.0]
+    assert table.loc["a", "log_odds_ratio_out"] == pytest.approx(mean - low)
+    assert table.loc["a", "lira"] == pytest.approx((odds["a2"] - (low + high) / 2) / spread)
+
+
+def test_the_mean_of_scores_does_not_follow_from_the_mean_loss() -> None:
+    """Two companies of equal mean losses, one of which has a question that it knows by heart."""
+    references = np.tile([1.0, 1.1], (4, 1))
+    known = lira_scores(log_odds(np.array([1e-4, 2.0, 1.0, 1.0001])), log_odds(references)).reshape(2, 2).mean(axis=1)
+    assert known[0] > known[1] + 1
 
 
 @pytest.mark.parametrize("row", REFERENCES, ids=lambda row: row.id)
@@ -108,8 +150,35 @@ def test_both_need_losses_and_reference_models() -> None:
         assert row.needs == {Capability.ANSWER, Capability.LOSS, inputs.REFERENCES}
 
 
-def audited(page: Callable[..., Document], folder: Path, leak: float, checks: Sequence[str]) -> tuple[list[Check], int]:
-    """An audit of fakes: thirty providers of each class with eight questions, a control and two references.
+def test_one_row_of_each_access_decides() -> None:
+    deciding = {row.access: row.id for row in ROWS if row.decides}
+    assert deciding == {"ZK": "answers-g4", "PK": "loss-residual-g4", "RK": "likelihood-ratio-out-g4"}
+    assert sum(row.decides for row in ROWS) == len(deciding)
+    assert set(deciding) <= set(ACCESS)
+
+
+def test_rows_say_which_models_their_scores_subtract() -> None:
+    found = {row.id: row.reference for row in ROWS if row.reference is not None}
+    before, out = ("likelihood-ratio", "loss-residual"), "likelihood-ratio-out"
+    subtracted = (*before, *(f"{one}-g4" for one in before), "windows", "hard-tokens")
+    assert found == {
+        **dict.fromkeys(subtracted, "pretrained"),
+        **dict.fromkeys((out, f"{out}-g4"), "control"),
+        **dict.fromkeys(("lira", "rmia"), "references"),
+    }
+
+
+def test_ratios_to_the_control_need_one() -> None:
+    needs = {row.id: row.needs for row in ROWS}
+    assert needs["likelihood-ratio-out"] == {Capability.ANSWER, Capability.LOSS, inputs.CONTROL}
+    assert needs["likelihood-ratio-out-g4"] == needs["likelihood-ratio-out"] | {Capability.LIVE}
+    assert inputs.CONTROL not in needs["likelihood-ratio-g4"]
+
+
+def audited(
+    page: Callable[..., Document], folder: Path, leak: float, checks: Sequence[str], references: int = 2
+) -> tuple[list[Check], int]:
+    """An audit of fakes: thirty providers of each class with eight questions, a control and some references.
 
     Returns:
         The checks, and how many questions went to the references.
@@ -137,16 +206,16 @@ def audited(page: Callable[..., Document], folder: Path, leak: float, checks: Se
         return FakeModel(answer, name=f"model {seed}")
 
     with ResponseStore(folder / "store.sqlite") as store:
-        target, control, *references = (
-            QueryEngine(model(seed, leak * (seed == 0)), store, Silent()) for seed in range(4)
+        target, control, *others = (
+            QueryEngine(model(seed, leak * (seed == 0)), store, Silent()) for seed in range(2 + references)
         )
         context = QuestionContext(
             checks=frozenset(checks), seed=0, budget=Budget.shared(1), redactor=Redactor("salt"),
             evidence=EvidenceBox(folder), progress=Silent(), target=target, pretrained=None,
-            red=Corpus(queries, labels), blue=None, control=control, references=tuple(references),
+            red=Corpus(queries, labels), blue=None, control=control, references=tuple(others),
         )  # fmt: skip
         found = MembershipAttack().run(context, MembershipSettings(s=(0,), seeds=2))
-        return found, sum(engine.asked for engine in references)
+        return found, sum(engine.asked for engine in others)
 
 
 def test_an_audit_shows_both_rows_beside_the_others(page: Callable[..., Document], tmp_path: Path) -> None:
@@ -172,3 +241,26 @@ def test_an_audit_shows_both_rows_beside_the_others(page: Callable[..., Document
 
 def test_reference_models_are_not_asked_where_no_row_uses_them(page: Callable[..., Document], tmp_path: Path) -> None:
     assert audited(page, tmp_path, 0.0, ("membership.azk",))[1] == 0
+
+
+def test_a_ratio_to_the_control_is_no_number_of_the_control(page: Callable[..., Document], tmp_path: Path) -> None:
+    found, _ = audited(page, tmp_path, 0.5, ("membership.likelihood-ratio-out",), references=0)
+    areas = {metric.slice["model"]: metric.value for metric in found[0].metrics if metric.name == "AUC"}
+    assert areas.keys() == {"target"}
+    assert areas["target"] > 0.85  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["lira", "rmia"])
+def test_the_control_is_a_reference_beside_a_single_one(
+    page: Callable[..., Document], tmp_path: Path, name: str
+) -> None:
+    areas = []
+    for references in (1, 2):
+        folder = tmp_path / str(references)
+        folder.mkdir()
+        found, _ = audited(page, folder, 0.5, (f"membership.{name}",), references)
+        areas += [
+            metric.value for metric in found[0].metrics if (metric.name, metric.slice["model"]) == ("AUC", "target")
+        ]
+    assert min(areas) > 0.85
+    assert areas[0] != areas[1]

@@ -107,8 +107,8 @@ def test_attacks_of_the_paper_keep_their_columns_and_their_access() -> None:
         "apk-vote": g1 + g2 + g3,
     }  # fmt: skip
     assert {name: BY_ID[name].features for name in published} == published
-    assert BY_ID["likelihood-ratio"].features == ("llr",)
-    assert {row.id for row in ROWS if "llr_mem" in row.columns} == set(WITH)
+    assert BY_ID["likelihood-ratio"].features == ("log_odds_ratio",)
+    assert {row.id for row in ROWS if "llr_mem" in row.columns} == {*WITH, "loss-residual-g4"}
     assert BY_ID["azk-g4"].needs == {Capability.ANSWER, Capability.LIVE}
     for name in WITH:
         assert BY_ID[name].access == "PK"
@@ -129,19 +129,19 @@ def test_both_ratios_count_alike_whatever_their_units() -> None:
     frame, labels = subset(*table(40, 40, np.random.default_rng(0), leak=0.5), 0)
     row = BY_ID["likelihood-ratio-g4"]
     found = run_trial(row, frame, labels, 0, 0.15)
-    scaled = run_trial(row, frame.assign(llr=1e3 * frame["llr"] + 7), labels, 0, 0.15)
+    scaled = run_trial(row, frame.assign(log_odds_ratio=1e3 * frame["log_odds_ratio"] + 7), labels, 0, 0.15)
     assert scaled.scores == pytest.approx(found.scores)
     chosen = frame.iloc[found.test]
-    slow = sum((chosen[each] - chosen[each].mean()) / chosen[each].std(ddof=0) for each in ("llr", "llr_mem")) / 2
+    slow = sum((chosen[each] - chosen[each].mean()) / chosen[each].std(ddof=0) for each in row.features) / 2
     assert found.scores == pytest.approx(slow.to_numpy())
 
 
 def test_a_control_without_the_public_model_is_attacked_by_its_own_losses() -> None:
     frame, _ = table(20, 20, np.random.default_rng(0))
-    control = frame.rename(columns={"llr_mem": "loglik_mem"}).drop(columns=["llr", "loglik_before"])
-    assert columns_used(BY_ID["likelihood-ratio-g4"], control) == ["loglik", "loglik_mem"]
+    control = frame.rename(columns={"llr_mem": "loglik_mem"}).drop(columns=["log_odds_ratio", "log_odds_before"])
+    assert columns_used(BY_ID["likelihood-ratio-g4"], control) == ["log_odds", "loglik_mem"]
     assert columns_used(BY_ID["apk-g4-ratio"], control)[-1] == "loglik_mem"
-    with pytest.raises(NotAuditableError, match="llr"):
+    with pytest.raises(NotAuditableError, match="log_odds_ratio"):
         columns_used(BY_ID["likelihood-ratio-g4"], frame[["acc", "nls"]])
 
 
@@ -239,7 +239,7 @@ def test_an_audit_finds_a_leak_that_is_in_the_loss_of_scrubbed_names_alone(tmp_p
     ours = found["membership.likelihood-ratio-g4"]
     assert value(ours) > 0.85 > 0.65 > value(ours, "pre-trained")
     assert all(value(found[f"membership.{name}"]) < 0.65 for name in CHECKS[:3])
-    assert list(ours.settings["features"]) == ["llr", "llr_mem"]
+    assert list(ours.settings["features"]) == ["log_odds_ratio", "llr_mem"]
     whole = found["membership.provider"].finding
     assert whole is not None
     assert whole.level == "leak"
@@ -256,7 +256,7 @@ def test_an_audit_of_noise_finds_nothing(tmp_path: Path) -> None:
 def test_without_losses_of_scrubbed_pages_it_is_the_likelihood_ratio(tmp_path: Path, model: str) -> None:
     found = audited(tmp_path, helped=1.5, missing=model)
     ours, theirs = found["membership.likelihood-ratio-g4"], found["membership.likelihood-ratio"]
-    assert list(ours.settings["features"]) == ["llr"]
+    assert list(ours.settings["features"]) == ["log_odds_ratio"]
     assert ours.settings["features without values"] == ["llr_mem"]
     assert "features without values" not in theirs.settings
     for model in ("target", "pre-trained"):

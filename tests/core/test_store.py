@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pfl_audit.core.store import Records, ResponseStore
@@ -66,7 +67,16 @@ def test_a_full_disk_is_one_clear_error() -> None:
         ResponseStore(Path("/dev/full/x.sqlite"))
 
 
-@pytest.mark.parametrize("row", ["'{', NULL, NULL, NULL", "'3', NULL, NULL, NULL", "'\"x\"', 'abc', NULL, NULL"])
+@pytest.mark.parametrize(
+    "row",
+    [
+        "'{', NULL, NULL, NULL, NULL",
+        "'3', NULL, NULL, NULL, NULL",
+        "'\"x\"', 'abc', NULL, NULL, NULL",
+        "'\"x\"', NULL, NULL, NULL, 'abcd'",
+        "'\"x\"', NULL, NULL, NULL, x'0000000000'",
+    ],
+)
 def test_a_row_that_is_no_response(tmp_path: Path, row: str) -> None:
     with ResponseStore(tmp_path / "x.sqlite"):
         pass
@@ -167,6 +177,36 @@ def test_a_store_without_records_gets_them(tmp_path: Path) -> None:
         Records(store).put("k", {"n": 1})
         assert store.get(["k"])["k"].answer == "x"
         assert Records(store).get("k") == {"n": 1}
+
+
+def test_losses_of_tokens_come_back_in_single_precision(tmp_path: Path) -> None:
+    exact = {
+        "a": Response("x", 0.5, 1.0, 3, (0.5, 2.5, 2.0**-20)),
+        "b": Response("x", token_losses=()),
+        "c": Response("y"),
+    }
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        store.put({**exact, "d": Response("z", None, 0.1, 1, (0.1,))})
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        found = store.get("abcd")
+    assert {key: found[key] for key in exact} == exact
+    assert found["d"].loss == 0.1
+    assert found["d"].token_losses == (float(np.float32(0.1)),)
+
+
+def test_a_store_of_the_first_version_is_read_and_gets_losses_of_tokens(tmp_path: Path) -> None:
+    with ResponseStore(tmp_path / "x.sqlite") as store:
+        store.put({"k": Response("x", 0.5, 1.0, 3)})
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        database.execute("ALTER TABLE responses DROP COLUMN token_losses")
+        database.execute("PRAGMA user_version=1")
+    for _ in range(2):
+        with ResponseStore(tmp_path / "x.sqlite") as store:
+            assert store.get(["k"]) == {"k": Response("x", 0.5, 1.0, 3)}
+            store.put({"new": Response("x", token_losses=(1.0,))})
+            assert store.get(["new"])["new"].token_losses == (1.0,)
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (2,)
 
 
 HOSTILE = {

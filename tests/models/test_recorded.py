@@ -30,6 +30,18 @@ def test_answers_go_by_id(tmp_path: Path, red: Corpus) -> None:
         model.respond([second])
 
 
+def test_losses_of_tokens_are_optional(tmp_path: Path, red: Corpus) -> None:
+    first, second = red.queries[:2]
+    lines = (
+        f'{{"id": "{first.id}", "answer": "x", "loss": 0.3, "token_losses": [0.1, 0.5]}}',
+        f'{{"id": "{second.id}", "answer": "x", "loss": 0.3}}',
+    )
+    model = recorded(tmp_path, *lines)
+    known, unknown = model.respond([first, second])
+    assert known.token_losses == pytest.approx((0.1, 0.5))
+    assert (known.tokens, unknown.tokens, unknown.token_losses) == (2, None, None)
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -39,6 +51,10 @@ def test_answers_go_by_id(tmp_path: Path, red: Corpus) -> None:
         '{"id": "a", "answer": "x", "confidence": 1.5}',
         '{"id": "a", "answer": "x", "loss": -1}',
         '{"id": "a", "answer": "x", "loss": NaN}',
+        '{"id": "a", "answer": "x", "token_losses": 1}',
+        '{"id": "a", "answer": "x", "token_losses": []}',
+        '{"id": "a", "answer": "x", "token_losses": [1, null]}',
+        '{"id": "a", "answer": "x", "token_losses": [1, -1]}',
         '{"id": "a", "answer": "\\ud800"}',
     ],
 )

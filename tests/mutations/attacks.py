@@ -50,9 +50,9 @@ ATTACKS: Final = (
     Mutation(
         "LiRA compares with the mean of the reference models.",
         "attacks",
-        "attacks/membership/features.py",
-        "(loglik - references.mean(axis=1))",
-        "(loglik - references.max(axis=1))",
+        "attacks/membership/question_scores.py",
+        "(odds - references.mean(axis=1))",
+        "(odds - references.max(axis=1))",
         ("tests/attacks/test_membership_references.py",),
     ),
     Mutation(

@@ -92,7 +92,7 @@ class AutoModel(OpenedCheckpoint):
             some = [built[row] for row in rows]
             scores = self._scores(some, [targets[row] for row in rows])
             for row, (answer, confidence), score in zip(rows, self._generate(some), scores, strict=True):
-                responses[row] = Response(answer, confidence, score.loss, score.tokens)
+                responses[row] = Response(answer, confidence, score.loss, score.tokens, score.token_losses)
         return [responses[row] for row in range(len(queries))]
 
     def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:
@@ -155,9 +155,9 @@ class AutoModel(OpenedCheckpoint):
         logits = self._decoded(built, targets) if self.inputs.encoder_decoder else self._continued(built, targets)
         scores = []
         for row, target in zip(logits, targets, strict=True):
-            loss = -row.double().log_softmax(dim=-1)[torch.arange(len(target)), torch.tensor(target)].mean()
-            require_finite_losses(bool(torch.isfinite(loss)))
-            scores.append(Score(float(loss), len(target)))
+            losses = -row.double().log_softmax(dim=-1)[torch.arange(len(target)), torch.tensor(target)]
+            require_finite_losses(bool(torch.isfinite(losses).all()))
+            scores.append(Score(float(losses.mean()), len(target), tuple(losses.float().tolist())))
         return scores
 
     def _decoded(self, built: Sequence[Tensors], targets: Sequence[list[int]]) -> list[Tensor]:

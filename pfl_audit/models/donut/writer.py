@@ -99,7 +99,7 @@ class DonutWriter:
         Raises:
             AuditError: The model computes NaN or infinite losses.
         """
-        return as_scores(*self.losses([example.tensors() for example in examples], pages))
+        return as_scores(*self.logits([example.tensors() for example in examples], pages))
 
     def write(self, prompts: Sequence[Sequence[int]], pages: Tensor, ends: Collection[int] = ()) -> list[Writing]:
         """Generate greedily up to an end, or until every position is filled; the unknown piece is never chosen.

@@ -83,11 +83,12 @@ class FieldResponder(DonutWriter):
             printed, logarithms = found
             span = self.inputs.field(printed, path, query.answers[0])
             if span is None:
-                responses.append(Response("", 0.0, score.loss, score.tokens))
+                responses.append(Response("", 0.0, score.loss, score.tokens, score.token_losses))
                 continue
             first = span.start - len(self.inputs.prompt)
             logarithm = sum(logarithms[first : first + span.stop - span.start + 1])
-            responses.append(Response(self.inputs.value(printed, span), exp(logarithm), score.loss, score.tokens))
+            value = self.inputs.value(printed, span)
+            responses.append(Response(value, exp(logarithm), score.loss, score.tokens, score.token_losses))
         return responses
 
     @torch.inference_mode()

@@ -20,7 +20,7 @@ from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.pages_ahead import PagesAhead, page_name
 from pfl_audit.models.protocol import QUESTIONS, Capability, Guess, Response, Score, sorted_guesses
-from pfl_audit.models.samples import as_scores, mean_losses
+from pfl_audit.models.samples import as_scores
 from pfl_audit.models.vt5.checkpoint import load_vt5
 from pfl_audit.models.vt5.greedy import greedy_answers
 from pfl_audit.models.vt5.inputs import InputBuilder, collate, collate_labels
@@ -76,7 +76,7 @@ class Vt5Responder:
         answers, confidences, cache = self._generate(encoded, mask)
         scores = self._scores(encoded, mask, [query.answers[0] for query in queries], cache)
         return [
-            Response(answer, confidence, score.loss, score.tokens)
+            Response(answer, confidence, score.loss, score.tokens, score.token_losses)
             for answer, confidence, score in zip(answers, confidences, scores, strict=True)
         ]
 
@@ -179,7 +179,7 @@ class Vt5Responder:
             labels=labels,
             past_key_values=EncoderDecoderCache(DynamicCache(), cache.cross_attention_cache),
         ).logits
-        return as_scores(*mean_losses(logits, labels))
+        return as_scores(logits, labels)
 
     def _generate(self, encoded: BaseModelOutput, mask: Tensor) -> tuple[list[str], list[float], EncoderDecoderCache]:
         """Greedy answers, the product of their tokens' probabilities (end and padding left out), and the cache."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import exp
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -88,7 +89,8 @@ def test_answers_and_losses_are_those_of_transformers(name: str, opened: Opened,
         target = model.inputs.answer(query.answers[0], model.inputs.prompt(query))
         assert target[-1] == model.tokenizer.eos_token_id
         assert query.answers[0] in model.tokenizer.decode(target) or name == "udop"  # whose vocabulary is letters
-        assert response.tokens == len(target)
+        assert response.tokens == len(target) == len(response.token_losses or ())
+        assert fmean(response.token_losses or ()) == pytest.approx(response.loss, abs=1e-6)
         assert response.loss == pytest.approx(own_loss(model, inputs, target), abs=1e-4)
 
 

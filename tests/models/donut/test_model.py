@@ -3,6 +3,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import torch
@@ -49,7 +50,8 @@ def same_as_oracle(folder: Path, queries: list[Query]) -> list[oracle.Said]:
         assert response.answer == said.answer
         assert response.confidence == pytest.approx(said.confidence, rel=1e-3)
         assert response.loss == pytest.approx(said.loss, abs=1e-4)
-        assert response.tokens == said.tokens
+        assert response.tokens == said.tokens == len(response.token_losses or ())
+        assert fmean(response.token_losses or ()) == pytest.approx(response.loss, abs=1e-6)
     return every
 
 
