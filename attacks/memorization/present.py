@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import isfinite
 
 import pandas as pd
 
 from pfl_audit.attacks.memorization.measures import (
     ACC,
     ANLS,
+    CHANCE,
     ENOUGH_PAGES,
-    EXPOSURE,
     FORMATS,
     LARGEST_AREA,
     LARGEST_GAP,
@@ -92,7 +93,7 @@ def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
     over = resampled_over(unit.many)
     for one in found.results:
         rows: list[tuple[str, Estimate | float, float, str | None]] = []
-        if one.name in (RATIO, EXPOSURE):
+        if one.name not in (ACC, ANLS):
             note = f"p = {one.p_value:.2g} (permutation over {unit.many}, largest of {len(found.results)} measures)"
             rows.append(("target", one.value, one.chance, note))
         if (beyond := one.over_control) is not None:
@@ -100,11 +101,56 @@ def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
             rows.append((model, beyond, 0.0, None) if moves else (model, beyond.value, 0.0, _NO_SPREAD))
         for model, value, chance, said in rows:
             about: Slice = {"pages": CLEAN_PAGES, "model": model}
-            form, n = FORMATS[one.name], sum(found.units)
+            n = sum(found.units) if one.training_pages is None else one.units + found.units[1]
             metrics.append(
-                build_metric(one.name, value, format=form, n=n, **over, chance=chance, about=about, note=said)
+                build_metric(one.name, value, format=one.format, n=n, **over, chance=chance, about=about, note=said)
             )
     return metrics
+
+
+def repetition_metrics(found: Memory, unit: Unit) -> list[Metric]:
+    """Every measure by the number of training pages that hold the value, and the trend."""
+    about: Slice = {"pages": CLEAN_PAGES, "model": "target"}
+    over = resampled_over(unit.many)
+    metrics = [
+        build_metric(
+            f"{name}, by training pages",
+            value,
+            format=FORMATS[name],
+            n=one.units,
+            **over,
+            chance=CHANCE[name],
+            about={**about, "training pages": str(one.pages)},
+        )
+        for one in found.repeated
+        for name, value in one.values.items()
+    ]
+    if (trend := found.trend) is not None:
+        name, note = "rank correlation of training pages and score", f"p = {trend.p_value:.2g} (one-sided permutation)"
+        metrics.append(
+            build_metric(
+                name, trend.correlation, format="decimal", n=trend.units, unit=unit.many, about=about, note=note
+            )
+        )
+    return metrics
+
+
+def repetition_sentence(found: Memory, unit: Unit) -> str:
+    """Sentences on the repeated values that are memorised, and on the trend."""
+    text = ""
+    dangerous = [one for one in found.results if one.training_pages is not None and one.level in ("leak", "weak")]
+    if dangerous:
+        worst = max(dangerous, key=lambda one: one.strength)
+        text += (
+            f" Most at risk are values on {worst.training_pages} or more training pages ({worst.units} {unit.nouns}): "
+            f"{_printed(worst)}."
+        )
+    if (trend := found.trend) is not None and isfinite(trend.correlation):
+        text += (
+            f" The score and the number of training pages have a rank correlation of {trend.correlation:.2f} "
+            f"(p = {trend.p_value:.2g}, {trend.units} {unit.nouns})."
+        )
+    return text
 
 
 def memory_finding(
@@ -144,6 +190,7 @@ def memory_finding(
         text += _control_sentence(head, control, unit)
     if found.level not in ("leak", "weak") and min(found.pages) >= ENOUGH_PAGES:
         text += f" {power_sentence(found.results)}"
+    text += repetition_sentence(found, unit)
     return Finding(
         level=found.level,
         text=text,
@@ -184,6 +231,8 @@ def _smallest(one: Result) -> str:
 
 def _numbers(head: Result, found: Memory, gap: GapEstimate | None, unit: Unit) -> str:
     value = head.value
+    if head.training_pages is not None:
+        return f"the {head.name} is {_printed(head)} for {head.units} {unit.nouns} against {found.units[1]} others"
     if head.name in (ACC, ANLS) and gap and gap.gap and gap.both:
         score, (members, others) = "" if head.name == ACC else "ANLS of ", gap.both
         return (
@@ -207,8 +256,13 @@ def _control_sentence(head: Result, control: str | None, unit: Unit) -> str:
             " No control was asked (--control, --pretrained), so it is assumed that members' values are no easier to "
             "guess."
         )
-    by = head.over_control.text(*(POINTS if head.name in (ACC, ANLS) else ()))
+    by = _printed(head, head.over_control)
     return f" That is {by} above the {control} model on the same {unit.nouns}."
+
+
+def _printed(one: Result, value: Estimate | None = None) -> str:
+    """A number of a measure, by default its value."""
+    return (value or one.value).text(*(POINTS if one.format == "points" else ()))
 
 
 def giveaway_table(units: pd.DataFrame, redactor: Redactor, unit: Unit = PROVIDER) -> Table:

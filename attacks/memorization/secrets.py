@@ -1,4 +1,6 @@
-"""Which values of pages are secrets: no page of another company has them, and nothing on their own page reveals them.
+"""Where values occur: which are secrets, and on how many training pages a value stands.
+
+A secret is on no page of another company, and nothing on its own page reveals it.
 
 The unit of privacy takes the place of the single form of reconstruction: a company's value occurs on all of its pages.
 Members and non-members are counted alike, so that non-members are a control for secrets too.
@@ -11,16 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pfl_audit.attacks.guesses.field import Occurrences, count_in
-from pfl_audit.documents.corpus import Corpus
-from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.corpus import Corpus, is_training
+from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.scrubbing.normalization import merge_ocr_confusions, normalize_text
 from pfl_audit.documents.scrubbing.page_words import PageWords
+from pfl_audit.documents.units import DOCUMENT
 
 
 @dataclass(frozen=True)
 class _Page:
     """A page with its words joined, in which a value is looked for before its words are."""
 
+    id: str
     unit: str
     words: PageWords
     text: str
@@ -29,7 +33,38 @@ class _Page:
     @classmethod
     def of(cls, document: Document) -> _Page:
         words = PageWords(document.words)
-        return cls(document.unit, words, "".join(words.normalized), "".join(words.ocr_merged))
+        return cls(document.id, document.unit, words, "".join(words.normalized), "".join(words.ocr_merged))
+
+    def count(self, value: str) -> int:
+        """Occurrences of a value, normalised by ``normalize_text``."""
+        within = value in self.text or merge_ocr_confusions(value) in self.merged
+        return count_in(self.words, value) if within else 0
+
+
+class TrainingPages:
+    """The pages that a model was trained on, in which values are counted.
+
+    Args:
+        corpus: Training corpus; of one with splits, those for training.
+    """
+
+    def __init__(self, corpus: Corpus) -> None:
+        used = corpus.where(lambda query: is_training(query.document))
+        used = used if used.queries else corpus
+        self._pages = [_Page.of(document) for document in used.documents]
+        self._asked: dict[str, set[str]] = {}
+        for query in used.queries:
+            for answer in query.answers:
+                self._asked.setdefault(normalize_text(answer), set()).add(query.document.id)
+        self._known: dict[str, int] = {}
+
+    def holding(self, text: str) -> int:
+        """Number of pages on which a value stands, or of which it is the answer to a question."""
+        value = normalize_text(text)
+        if value not in self._known:
+            written = {page.id for page in self._pages if page.count(value)}
+            self._known[value] = len(written | self._asked.get(value, set())) if value else 0
+        return self._known[value]
 
 
 class Texts:
@@ -68,10 +103,16 @@ class Texts:
         return Occurrences(len(clues), elsewhere, public)
 
     def _counted(self, unit: str, value: str) -> tuple[int, int]:
-        merged = merge_ocr_confusions(value)
         found = Counter({other: count for other, count in self._held.get(value, Counter()).items() if other != unit})
         for page in self._pages:
-            if page.unit != unit and (value in page.text or merged in page.merged):
-                found[page.unit] += count_in(page.words, value)
+            if page.unit != unit:
+                found[page.unit] += page.count(value)
         public = sum(count for other, count in found.items() if other in self._public)
         return sum(found.values()) - public, public
+
+
+def trained_pages(red: Corpus, blue: Corpus | None) -> TrainingPages | None:
+    """Training pages: those of BLUE, else those of RED's members where the document is the unit; None elsewhere."""
+    if blue is None and red.unit == DOCUMENT.name:
+        blue = red.where(lambda query: red.label(query.document.unit) is Membership.MEMBER)
+    return TrainingPages(blue) if blue is not None else None

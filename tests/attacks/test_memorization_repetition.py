@@ -1,0 +1,215 @@
+"""Memorization by the number of training pages: groups, their joint test, the trend, and what is counted."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from pfl_audit.attacks.memorization import present
+from pfl_audit.attacks.memorization.measures import ACC, EXPOSURE, RATIO, memory
+from pfl_audit.attacks.memorization.plain import plain_sentence
+from pfl_audit.attacks.memorization.repetition import groups_of, trend
+from pfl_audit.attacks.memorization.secrets import TrainingPages, trained_pages
+from pfl_audit.core.verdict import Budget
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Document, Membership, Query
+from pfl_audit.documents.units import PROVIDER
+from pfl_audit.metrics.contrasts import area, permuted
+
+from .simulated_answers import pages, repeated
+
+WHOLE = Budget.shared(1)
+SIX = np.ones(6, dtype=bool)
+
+
+def ranges(held: list[int]) -> list[tuple[str, int]]:
+    numbers = np.array([*held, 9, 9], dtype=float)
+    labels = np.arange(len(numbers)) < len(held)  # two non-members, whose values stand on training pages too
+    groups, roles = groups_of(numbers, labels)
+    assert (roles[~labels] == 0).all()
+    return [(str(group), int((roles == at).sum())) for at, group in enumerate(groups, 1)]
+
+
+def test_groups_of_members_by_training_pages() -> None:
+    held = [0] * 5 + [1] * 6 + [2, 3, 4, 4, 4] + [5, 19, 7, 8, 9] + [20, 21, 30, 400, 20]
+    assert ranges(held) == [("0", 5), ("1", 6), ("2 to 4", 5), ("5 to 19", 5), ("20 or more", 5)]
+
+
+def test_no_group_is_empty() -> None:
+    assert ranges([1] * 5 + [20] * 7) == [("1", 5), ("20 or more", 7)]
+
+
+def test_values_that_all_stand_on_one_page_are_one_group() -> None:
+    assert ranges([1] * 9) == [("1", 9)]
+
+
+@pytest.mark.parametrize(
+    ("held", "found"),
+    [
+        ([1] * 8 + [20], [("1 or more", 9)]),
+        ([1] + [2] * 8, [("0 to 4", 9)]),
+        ([0] * 4 + [1] * 8, [("0 to 1", 12)]),
+        ([1] * 3 + [3] * 3, [("0 to 4", 6)]),
+        ([1] * 5 + [6] * 5 + [25], [("1", 5), ("5 or more", 6)]),
+    ],
+)
+def test_a_few_companies_are_no_group(held: list[int], found: list[tuple[str, int]]) -> None:
+    assert ranges(held) == found
+
+
+def test_fewer_members_than_a_group_needs_have_none() -> None:
+    assert ranges([1, 2, 20, 20]) == []
+    assert groups_of(np.full(9, np.nan), np.ones(9, dtype=bool))[0] == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_exact_trend_against_full_enumeration(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    held, scores = rng.choice([1.0, 5, 20], size=6), np.round(rng.normal(size=6), 1)
+    held[:2] = 1, 20
+    observed = spearmanr(held, scores).statistic
+    every = [spearmanr(held[list(order)], scores).statistic for order in permutations(range(6))]
+    found = trend(held, scores, SIX, rng)
+    assert found is not None
+    assert found.correlation == pytest.approx(observed)
+    assert found.p_value == pytest.approx(np.mean(np.array(every) >= observed - 1e-9))
+
+
+def test_drawn_trend_is_near_the_exact_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    held, scores = np.array([1.0, 1, 1, 5, 5, 20, 20, 20]), rng.normal(size=8)
+    labels = np.ones(8, dtype=bool)
+    exact = trend(held, scores, labels, rng)
+    monkeypatch.setattr("pfl_audit.attacks.memorization.repetition._EXACT", 0)
+    drawn = trend(held, scores, labels, rng, 20_000)
+    assert exact is not None
+    assert drawn is not None
+    assert drawn.p_value == pytest.approx(exact.p_value, abs=0.02)
+
+
+def test_trend_is_of_members_with_a_score() -> None:
+    held = np.array([1.0, 2, 3, 4, 5, 6, 99])
+    scores = np.array([1.0, 2, 3, 4, 5, np.nan, -9])
+    found = trend(held, scores, np.arange(7) < 6, np.random.default_rng(0))
+    assert found is not None
+    assert (found.correlation, found.p_value, found.units) == (pytest.approx(1.0), pytest.approx(1 / 120), 5)
+    assert trend(held[:4], scores[:4], SIX[:4], np.random.default_rng(0)) is None
+
+
+def test_values_of_one_page_each_have_no_trend() -> None:
+    found = trend(np.ones(6), np.arange(6.0), SIX, np.random.default_rng(0))
+    assert found is not None
+    assert np.isnan(found.correlation)
+    assert found.p_value == 1.0
+
+
+def test_joint_test_against_every_arrangement() -> None:
+    """Seven units: five members, two of which hold repeated values, and every order of these roles."""
+    scores = np.random.default_rng(2).normal(size=7)
+    roles = np.array([1, 1, 1, 2, 2, 0, 0])
+
+    def areas(order: np.ndarray) -> list[float]:
+        sides = (scores[order >= least] for least in (1, 2))
+        return [float(np.mean([[a > b for a in side] for b in scores[order == 0]])) - 0.5 for side in sides]
+
+    every = np.array([areas(roles[list(order)]) for order in permutations(range(7))])
+    largest = (every / every.std(axis=0)).max(axis=1)
+    observed = np.array(areas(roles)) / every.std(axis=0)
+    found = permuted([area(scores)] * 2, roles, np.random.default_rng(0), 20_000, (1, 2))
+    assert found.gaps == pytest.approx(areas(roles))
+    assert found.p_values == pytest.approx([(largest >= one - 1e-9).mean() for one in observed], abs=0.03)
+
+
+def test_positive_control_values_on_many_training_pages() -> None:
+    """Ten of sixty members are remembered, those on twenty pages or more: the mean of all hides them."""
+    frame = repeated(np.random.default_rng(3), (40, 10, 0, 10), shifts=(0.0, 0.0, 0.0, 4.0))
+    found = memory(frame, Budget.shared(4), np.random.default_rng(0))
+    assert found.level == "leak"
+    assert found.headline is not None
+    assert (found.headline.training_pages, found.headline.units) == (20, 10)
+    assert next(one for one in found.results if one.name == RATIO).level != "leak"
+    assert [(str(one.pages), one.units) for one in found.repeated] == [("1", 40), ("2 to 4", 10), ("20 or more", 10)]
+    assert set(found.repeated[0].values) == {ACC, RATIO, EXPOSURE}
+    areas = [one.values[RATIO].value for one in found.repeated]
+    assert areas[2] > 0.8 > 0.65 > max(areas[:2])
+    finding = present.memory_finding("tax_number", found, {}, "control")
+    assert "values on 20 or more training pages is" in finding.text
+    assert "for 10 companies against 60 others" in finding.text
+    assert "Most at risk are values on 20 or more training pages (10 companies)" in finding.text
+    metrics = [*present.memory_metrics(found, "control", PROVIDER), *present.repetition_metrics(found, PROVIDER)]
+    assert (finding.metric, finding.slice) in [(one.name, one.slice) for one in metrics]
+    assert [one.n for one in metrics if one.name == f"{RATIO}, by training pages"] == [40, 10, 10]
+    assert len({(one.name, str(one.slice)) for one in metrics}) == len(metrics)
+    said = plain_sentence("tax number", found, None, PROVIDER)
+    assert "by the tax number, where it stands on 20 or more training pages, which of two companies" in said
+
+
+def test_a_score_that_rises_with_training_pages_has_a_trend() -> None:
+    frame = repeated(np.random.default_rng(5), (15, 15, 15, 15), shifts=(0.0, 0.5, 1.0, 1.5))
+    found = memory(frame, WHOLE, np.random.default_rng(0), powered=False).trend
+    assert found is not None
+    assert found.correlation > 0.2
+    assert found.p_value < 0.02
+
+
+def test_negative_control_noise_has_neither_group_nor_trend() -> None:
+    frame = repeated(np.random.default_rng(6), (30, 10, 10, 10))
+    found = memory(frame, WHOLE, np.random.default_rng(0), powered=False)
+    assert found.level in ("none", "unresolved")
+    assert found.trend is not None
+    assert found.trend.p_value > 0.1
+    assert "Most at risk" not in present.memory_finding("email", found, {}, "control").text
+
+
+def test_answers_are_tested_by_training_pages_where_there_is_no_likelihood() -> None:
+    frame = repeated(np.random.default_rng(7), (40, 0, 0, 10))[["page", "unit", "member", "acc", "held"]]
+    frame["acc"] = (frame["held"] >= 20).astype(float)
+    found = memory(frame, Budget.shared(4), np.random.default_rng(0), powered=False)
+    assert [one.name for one in found.results] == [ACC, f"{ACC} of values on 20 or more training pages"]
+    assert (found.level, found.headline) == ("leak", found.results[1])
+    assert "where it stands on 20 or more training pages, away." in plain_sentence("email", found, None, PROVIDER)
+
+
+def test_without_training_pages_nothing_is_told_by_them() -> None:
+    found = memory(pages(np.random.default_rng(0)), WHOLE, np.random.default_rng(0), powered=False)
+    assert (found.repeated, found.trend) == ((), None)
+    assert present.repetition_metrics(found, PROVIDER) == []
+
+
+def query(number: int, words: str, answer: str = "x", split: str = "blue_train") -> Query:
+    page = Document(f"d{number}_1", f"p{number}", tuple(words.split()), np.zeros((0, 4), np.float32), split=split)
+    return Query(f"q{number}", page, "?", (answer,), "k")
+
+
+def test_training_pages_that_hold_a_value_count_once_each() -> None:
+    corpus = Corpus(
+        (
+            query(0, "Tax 91-0837469 and 91-0837469 again"),
+            query(1, "Tax 910837469", "91-0837469"),
+            query(2, "none here", "91 0837469"),
+            query(3, "Tax 91-08374691"),
+            query(4, "Tax 91-O837469"),
+            query(5, "Tax 91-0837469", split="blue_valid"),
+        )
+    )
+    trained = TrainingPages(corpus)
+    assert trained.holding("91-0837469") == 4
+    assert trained.holding("unknown value") == 0
+    assert trained.holding("--") == 0
+
+
+def test_members_documents_are_the_training_pages_where_the_document_is_the_unit() -> None:
+    queries = tuple(query(number, "Acme Ltd", split="red_test") for number in range(4))
+    labels = {f"p{number}": Membership.MEMBER if number < 3 else Membership.NON_MEMBER for number in range(4)}
+    found = trained_pages(Corpus(queries, labels, unit="document"), None)
+    assert found is not None
+    assert found.holding("acme ltd") == 3
+    assert trained_pages(Corpus(queries, labels), None) is None
+
+
+def test_a_company_with_several_values_counts_by_the_most_frequent() -> None:
+    frame = repeated(np.random.default_rng(6), (30, 10, 10, 10))
+    frame.loc[frame.groupby("unit").head(1).index, "held"] = 0
+    found = memory(frame, WHOLE, np.random.default_rng(0), powered=False)
+    assert [one.units for one in found.repeated] == [30, 10, 10, 10]
