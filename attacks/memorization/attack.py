@@ -49,10 +49,10 @@ class MemorizationAttack:
         from pfl_audit.attacks.memorization.generalisation import generalisation
         from pfl_audit.attacks.memorization.guesses import guesses
         from pfl_audit.attacks.memorization.recall import recall
-        from pfl_audit.attacks.memorization.secrets import trained_pages
+        from pfl_audit.attacks.memorization.secrets import training_texts
 
         keys = [spec for spec in KEYS if spec.id in context.checks]
-        trained = trained_pages(context.red, context.blue) if keys else None
+        trained = training_texts(context.red, context.blue) if keys else None
         checks = [recall(context, spec, settings, trained) for spec in keys]
         if GUESSES.id in context.checks:
             checks.append(guesses(context, settings))

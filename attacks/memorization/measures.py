@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pfl_audit.attacks.memorization.repetition import Range, Trend, groups_of, trend
-from pfl_audit.attacks.memorization.smallest_gap import smallest_gap
+from pfl_audit.attacks.memorization.repetition import FEWEST, Range, groups_of
 from pfl_audit.core.results import Format, Level
 from pfl_audit.core.verdict import Budget, level_of
 from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers
@@ -27,13 +26,14 @@ from pfl_audit.metrics.contrasts import Contrast, area, difference, item_gap, pe
 from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_counts
 from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted
 from pfl_audit.metrics.power import smallest_effect
+from pfl_audit.metrics.smallest_gap import smallest_gap
+from pfl_audit.metrics.trend import Trend, trend
 
 ACC: Final = "ACC gap"
 ANLS: Final = "ANLS gap"
 RATIO: Final = "AUC of the likelihood ratio"
 EXPOSURE: Final = "exposure gap"
 FORMATS: Final[dict[str, Format]] = {ACC: "points", ANLS: "points", RATIO: "decimal", EXPOSURE: "bits"}
-CHANCE: Final = {ACC: 0.0, ANLS: 0.0, RATIO: 0.5, EXPOSURE: 0.0}
 COLUMNS: Final = {ACC: "acc", ANLS: "anls", EXPOSURE: "exposure", RATIO: "ratio"}
 BY_REPETITION: Final = (RATIO, EXPOSURE, ACC)
 """Measures by training pages; the first that there is is tested. Tests of all three would hide all else in the joint
@@ -254,7 +254,9 @@ def memory(
         rows = [one for one in taken if one.name in BY_REPETITION]
         values = {one.name: resampled(one.contrast, alone, weights, one.chance) for one in rows}
         repeated.append(Repeated(group, int((roles == at).sum()), values))
-    rising = trend(held, who.means(_column(pages, COLUMNS[first.name])), who.labels, rng)
+    scores = who.means(_column(pages, COLUMNS[first.name]))
+    known = who.labels & ~np.isnan(held) & ~np.isnan(scores)
+    rising = trend(held[known], scores[known], rng, permutations) if known.sum() >= FEWEST else None
     return Memory(tuple(results), headline, strongest.level, pages_of, units_of, tuple(repeated), rising)
 
 

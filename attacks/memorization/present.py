@@ -11,7 +11,7 @@ import pandas as pd
 from pfl_audit.attacks.memorization.measures import (
     ACC,
     ANLS,
-    CHANCE,
+    BY_REPETITION,
     ENOUGH_PAGES,
     FORMATS,
     LARGEST_AREA,
@@ -26,7 +26,7 @@ from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric, resampled_over
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.remedies import NO_DUPLICATES, ONLY_FROM_THE_PAGE, private_training
-from pfl_audit.core.results import Finding, Metric, Role, Table
+from pfl_audit.core.results import Finding, Format, Metric, Role, Table
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.scrubbing.residual import ResidualKind
@@ -108,49 +108,36 @@ def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
     return metrics
 
 
-def repetition_metrics(found: Memory, unit: Unit) -> list[Metric]:
-    """Every measure by the number of training pages that hold the value, and the trend."""
-    about: Slice = {"pages": CLEAN_PAGES, "model": "target"}
-    over = resampled_over(unit.many)
-    metrics = [
-        build_metric(
-            f"{name}, by training pages",
-            value,
-            format=FORMATS[name],
-            n=one.units,
-            **over,
-            chance=CHANCE[name],
-            about={**about, "training pages": str(one.pages)},
-        )
+def repetition_table(found: Memory, unit: Unit) -> Table:
+    """Every measure by the number of training pages that hold the value, with the trend below."""
+    names = [one.name for one in found.results if one.name in BY_REPETITION]
+    rows: list[list[Cell]] = [
+        [str(one.pages), one.units, *(_text(FORMATS[name], one.values[name]) for name in names)]
         for one in found.repeated
-        for name, value in one.values.items()
     ]
-    if (trend := found.trend) is not None:
-        name, note = "rank correlation of training pages and score", f"p = {trend.p_value:.2g} (one-sided permutation)"
-        metrics.append(
-            build_metric(
-                name, trend.correlation, format="decimal", n=trend.units, unit=unit.many, about=about, note=note
-            )
-        )
-    return metrics
+    note = f"{found.units[1]} others each, 95 % intervals over {unit.many}.{_trend(found)}"
+    title = "Members by the number of training pages that hold their value"
+    return Table(title=title, columns=["Training pages", unit.many.capitalize(), *names], rows=rows, note=note)
 
 
-def repetition_sentence(found: Memory, unit: Unit) -> str:
-    """Sentences on the repeated values that are memorised, and on the trend."""
-    text = ""
-    dangerous = [one for one in found.results if one.training_pages is not None and one.level in ("leak", "weak")]
-    if dangerous:
-        worst = max(dangerous, key=lambda one: one.strength)
-        text += (
-            f" Most at risk are values on {worst.training_pages} or more training pages ({worst.units} {unit.nouns}): "
-            f"{_printed(worst)}."
-        )
-    if (trend := found.trend) is not None and isfinite(trend.correlation):
-        text += (
-            f" The score and the number of training pages have a rank correlation of {trend.correlation:.2f} "
-            f"(p = {trend.p_value:.2g}, {trend.units} {unit.nouns})."
-        )
-    return text
+def _trend(found: Memory) -> str:
+    """Sentence on the trend; empty where there is none."""
+    if found.trend is None or not isfinite(found.trend.correlation):
+        return ""
+    return (
+        f" Rank correlation of the number of training pages and the score: {found.trend.correlation:.2f} over "
+        f"{found.trend.units} members (p = {found.trend.p_value:.2g})."
+    )
+
+
+def _repeated(found: Memory, unit: Unit) -> str:
+    """Sentences on the repeated values that are remembered, and on the trend."""
+    tested = [one for one in found.results if one.training_pages is not None and one.level in ("leak", "weak")]
+    if not tested:
+        return _trend(found)
+    worst = max(tested, key=lambda one: one.strength)
+    where = f"{worst.training_pages} or more training pages ({worst.units} {unit.nouns})"
+    return f" Most at risk are values on {where}: {_text(worst.format, worst.value)}.{_trend(found)}"
 
 
 def memory_finding(
@@ -190,7 +177,7 @@ def memory_finding(
         text += _control_sentence(head, control, unit)
     if found.level not in ("leak", "weak") and min(found.pages) >= ENOUGH_PAGES:
         text += f" {power_sentence(found.results)}"
-    text += repetition_sentence(found, unit)
+    text += _repeated(found, unit)
     return Finding(
         level=found.level,
         text=text,
@@ -232,7 +219,8 @@ def _smallest(one: Result) -> str:
 def _numbers(head: Result, found: Memory, gap: GapEstimate | None, unit: Unit) -> str:
     value = head.value
     if head.training_pages is not None:
-        return f"the {head.name} is {_printed(head)} for {head.units} {unit.nouns} against {found.units[1]} others"
+        size = f"{head.units} {unit.nouns} against {found.units[1]} others"
+        return f"the {head.name} is {_text(head.format, value)} for {size}"
     if head.name in (ACC, ANLS) and gap and gap.gap and gap.both:
         score, (members, others) = "" if head.name == ACC else "ANLS of ", gap.both
         return (
@@ -245,9 +233,7 @@ def _numbers(head: Result, found: Memory, gap: GapEstimate | None, unit: Unit) -
             f"the likelihood of the true value, against that under the control, orders {size} with an AUC of "
             f"{value.text()}, whether or not the value comes out as an answer"
         )
-    return (
-        f"among the values of other {unit.nouns} the true one ranks {value.text('.2f', unit=' bits')} higher for {size}"
-    )
+    return f"among the values of other {unit.nouns} the true one ranks {_text(head.format, value)} higher for {size}"
 
 
 def _control_sentence(head: Result, control: str | None, unit: Unit) -> str:
@@ -256,13 +242,13 @@ def _control_sentence(head: Result, control: str | None, unit: Unit) -> str:
             " No control was asked (--control, --pretrained), so it is assumed that members' values are no easier to "
             "guess."
         )
-    by = _printed(head, head.over_control)
+    by = _text(head.format, head.over_control)
     return f" That is {by} above the {control} model on the same {unit.nouns}."
 
 
-def _printed(one: Result, value: Estimate | None = None) -> str:
-    """A number of a measure, by default its value."""
-    return (value or one.value).text(*(POINTS if one.format == "points" else ()))
+def _text(form: Format, value: Estimate) -> str:
+    """A number of a measure, with its interval."""
+    return value.text(*{"points": POINTS, "bits": (".2f", 1.0, " bits")}.get(form, ()))
 
 
 def giveaway_table(units: pd.DataFrame, redactor: Redactor, unit: Unit = PROVIDER) -> Table:

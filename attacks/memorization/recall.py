@@ -22,7 +22,7 @@ from pfl_audit.attacks.memorization.scores import (
     score_gap,
     score_mean,
 )
-from pfl_audit.attacks.memorization.secrets import TrainingPages
+from pfl_audit.attacks.memorization.secrets import Texts
 from pfl_audit.attacks.memorization.specs import MemorizationSettings, in_words
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import Answers, QueryEngine
@@ -38,7 +38,7 @@ from pfl_audit.models.protocol import Capability
 
 
 def recall(
-    context: QuestionContext, spec: CheckSpec, settings: MemorizationSettings, trained: TrainingPages | None = None
+    context: QuestionContext, spec: CheckSpec, settings: MemorizationSettings, trained: Texts | None = None
 ) -> Check:
     """Run the check of one key.
 
@@ -61,8 +61,8 @@ def recall(
     control = context.control_name
     both = beside(pages["target"], pages[control] if control else None)
     if trained is not None:
-        held = {query.id: trained.holding(query.answers[0]) for query in queries}
-        both = both.assign(held=both["question"].map(held))
+        held = {value: trained.pages_with(value) for value in {query.answers[0] for query in queries}}
+        both = both.assign(held=both["question"].map({query.id: held[query.answers[0]] for query in queries}))
     clean = both[both["clues"] == 0]
     found = memory(clean, context.budget, context.rng("memorization", key, "test"))
     gaps = {name: _gaps(context, key, one, name) for name, one in pages.items() if not one.empty}
@@ -82,10 +82,10 @@ def recall(
                 for metric in present.gap_metrics(score, slice_, model, gap, context.unit)
             ),
             *present.memory_metrics(found, control or "", context.unit),
-            *present.repetition_metrics(found, context.unit),
             *_extraction(context, key, queries, both, control),
         ],
         tables=[
+            *([present.repetition_table(found, context.unit)] if found.repeated else []),
             present.giveaway_table(giveaway_units(pages["target"]), hide, context.unit),
             present.skipped_table(test.skipped + tuple(target.problems), hide),
             present.clue_table(queries, clues, hide, ocr=context.reader is not None),

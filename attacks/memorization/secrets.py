@@ -41,32 +41,6 @@ class _Page:
         return count_in(self.words, value) if within else 0
 
 
-class TrainingPages:
-    """The pages that a model was trained on, in which values are counted.
-
-    Args:
-        corpus: Training corpus; of one with splits, those for training.
-    """
-
-    def __init__(self, corpus: Corpus) -> None:
-        used = corpus.where(lambda query: is_training(query.document))
-        used = used if used.queries else corpus
-        self._pages = [_Page.of(document) for document in used.documents]
-        self._asked: dict[str, set[str]] = {}
-        for query in used.queries:
-            for answer in query.answers:
-                self._asked.setdefault(normalize_text(answer), set()).add(query.document.id)
-        self._known: dict[str, int] = {}
-
-    def holding(self, text: str) -> int:
-        """Number of pages on which a value stands, or of which it is the answer to a question."""
-        value = normalize_text(text)
-        if value not in self._known:
-            written = {page.id for page in self._pages if page.count(value)}
-            self._known[value] = len(written | self._asked.get(value, set())) if value else 0
-        return self._known[value]
-
-
 class Texts:
     """The pages of an audit and the values that are asked for on them, in which values are counted.
 
@@ -79,10 +53,10 @@ class Texts:
     def __init__(self, red: Corpus, blue: Corpus | None, members: Mapping[str, bool]) -> None:
         corpora = [red] if blue is None else [red, blue]
         self._pages = [_Page.of(document) for corpus in corpora for document in corpus.documents]
-        self._held: dict[str, Counter[str]] = {}
+        self._asked: dict[str, list[Document]] = {}
         for query in (query for corpus in corpora for query in corpus.queries):
             for answer in query.answers:
-                self._held.setdefault(normalize_text(answer), Counter())[query.document.unit] += 1
+                self._asked.setdefault(normalize_text(answer), []).append(query.document)
         self._public = frozenset(unit for unit, trained in members.items() if not trained)
         self._known: dict[tuple[str, str], tuple[int, int]] = {}
 
@@ -102,8 +76,14 @@ class Texts:
         elsewhere, public = self._known[unit, value]
         return Occurrences(len(clues), elsewhere, public)
 
+    def pages_with(self, text: str) -> int:
+        """Number of pages on which a value stands, or of which it is the answer to a question."""
+        value = normalize_text(text)
+        asked = {page.id for page in self._asked.get(value, ())}
+        return len(asked | {page.id for page in self._pages if page.count(value)}) if value else 0
+
     def _counted(self, unit: str, value: str) -> tuple[int, int]:
-        found = Counter({other: count for other, count in self._held.get(value, Counter()).items() if other != unit})
+        found = Counter(page.unit for page in self._asked.get(value, ()) if page.unit != unit)
         for page in self._pages:
             if page.unit != unit:
                 found[page.unit] += page.count(value)
@@ -111,8 +91,11 @@ class Texts:
         return sum(found.values()) - public, public
 
 
-def trained_pages(red: Corpus, blue: Corpus | None) -> TrainingPages | None:
-    """Training pages: those of BLUE, else those of RED's members where the document is the unit; None elsewhere."""
+def training_texts(red: Corpus, blue: Corpus | None) -> Texts | None:
+    """The training pages: those of BLUE, else of RED's members where the document is the unit; None elsewhere."""
     if blue is None and red.unit == DOCUMENT.name:
         blue = red.where(lambda query: red.label(query.document.unit) is Membership.MEMBER)
-    return TrainingPages(blue) if blue is not None else None
+    if blue is None:
+        return None
+    used = blue.where(lambda query: is_training(query.document))  # of a corpus without splits, all of it
+    return Texts(used if used.queries else blue, None, {})

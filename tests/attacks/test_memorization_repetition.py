@@ -4,13 +4,12 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
 
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.measures import ACC, EXPOSURE, RATIO, memory
 from pfl_audit.attacks.memorization.plain import plain_sentence
-from pfl_audit.attacks.memorization.repetition import groups_of, trend
-from pfl_audit.attacks.memorization.secrets import TrainingPages, trained_pages
+from pfl_audit.attacks.memorization.repetition import groups_of
+from pfl_audit.attacks.memorization.secrets import training_texts
 from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Membership, Query
@@ -20,7 +19,6 @@ from pfl_audit.metrics.contrasts import area, permuted
 from .simulated_answers import pages, repeated
 
 WHOLE = Budget.shared(1)
-SIX = np.ones(6, dtype=bool)
 
 
 def ranges(held: list[int]) -> list[tuple[str, int]]:
@@ -63,47 +61,6 @@ def test_fewer_members_than_a_group_needs_have_none() -> None:
     assert groups_of(np.full(9, np.nan), np.ones(9, dtype=bool))[0] == ()
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_exact_trend_against_full_enumeration(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    held, scores = rng.choice([1.0, 5, 20], size=6), np.round(rng.normal(size=6), 1)
-    held[:2] = 1, 20
-    observed = spearmanr(held, scores).statistic
-    every = [spearmanr(held[list(order)], scores).statistic for order in permutations(range(6))]
-    found = trend(held, scores, SIX, rng)
-    assert found is not None
-    assert found.correlation == pytest.approx(observed)
-    assert found.p_value == pytest.approx(np.mean(np.array(every) >= observed - 1e-9))
-
-
-def test_drawn_trend_is_near_the_exact_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    held, scores = np.array([1.0, 1, 1, 5, 5, 20, 20, 20]), rng.normal(size=8)
-    labels = np.ones(8, dtype=bool)
-    exact = trend(held, scores, labels, rng)
-    monkeypatch.setattr("pfl_audit.attacks.memorization.repetition._EXACT", 0)
-    drawn = trend(held, scores, labels, rng, 20_000)
-    assert exact is not None
-    assert drawn is not None
-    assert drawn.p_value == pytest.approx(exact.p_value, abs=0.02)
-
-
-def test_trend_is_of_members_with_a_score() -> None:
-    held = np.array([1.0, 2, 3, 4, 5, 6, 99])
-    scores = np.array([1.0, 2, 3, 4, 5, np.nan, -9])
-    found = trend(held, scores, np.arange(7) < 6, np.random.default_rng(0))
-    assert found is not None
-    assert (found.correlation, found.p_value, found.units) == (pytest.approx(1.0), pytest.approx(1 / 120), 5)
-    assert trend(held[:4], scores[:4], SIX[:4], np.random.default_rng(0)) is None
-
-
-def test_values_of_one_page_each_have_no_trend() -> None:
-    found = trend(np.ones(6), np.arange(6.0), SIX, np.random.default_rng(0))
-    assert found is not None
-    assert np.isnan(found.correlation)
-    assert found.p_value == 1.0
-
-
 def test_joint_test_against_every_arrangement() -> None:
     """Seven units: five members, two of which hold repeated values, and every order of these roles."""
     scores = np.random.default_rng(2).normal(size=7)
@@ -137,10 +94,12 @@ def test_positive_control_values_on_many_training_pages() -> None:
     assert "values on 20 or more training pages is" in finding.text
     assert "for 10 companies against 60 others" in finding.text
     assert "Most at risk are values on 20 or more training pages (10 companies)" in finding.text
-    metrics = [*present.memory_metrics(found, "control", PROVIDER), *present.repetition_metrics(found, PROVIDER)]
-    assert (finding.metric, finding.slice) in [(one.name, one.slice) for one in metrics]
-    assert [one.n for one in metrics if one.name == f"{RATIO}, by training pages"] == [40, 10, 10]
-    assert len({(one.name, str(one.slice)) for one in metrics}) == len(metrics)
+    metrics = present.memory_metrics(found, "control", PROVIDER)
+    assert [one.n for one in metrics if (one.name, one.slice) == (finding.metric, finding.slice)] == [70]
+    table = present.repetition_table(found, PROVIDER)
+    assert [row[:2] for row in table.rows] == [["1", 40], ["2 to 4", 10], ["20 or more", 10]]
+    assert table.columns[2:] == [ACC, EXPOSURE, RATIO]
+    assert all(str(row[2]).endswith("]") for row in table.rows)
     said = plain_sentence("tax number", found, None, PROVIDER)
     assert "by the tax number, where it stands on 20 or more training pages, which of two companies" in said
 
@@ -174,7 +133,6 @@ def test_answers_are_tested_by_training_pages_where_there_is_no_likelihood() -> 
 def test_without_training_pages_nothing_is_told_by_them() -> None:
     found = memory(pages(np.random.default_rng(0)), WHOLE, np.random.default_rng(0), powered=False)
     assert (found.repeated, found.trend) == ((), None)
-    assert present.repetition_metrics(found, PROVIDER) == []
 
 
 def query(number: int, words: str, answer: str = "x", split: str = "blue_train") -> Query:
@@ -193,19 +151,20 @@ def test_training_pages_that_hold_a_value_count_once_each() -> None:
             query(5, "Tax 91-0837469", split="blue_valid"),
         )
     )
-    trained = TrainingPages(corpus)
-    assert trained.holding("91-0837469") == 4
-    assert trained.holding("unknown value") == 0
-    assert trained.holding("--") == 0
+    trained = training_texts(Corpus(()), corpus)
+    assert trained is not None
+    assert trained.pages_with("91-0837469") == 4
+    assert trained.pages_with("unknown value") == 0
+    assert trained.pages_with("--") == 0
 
 
 def test_members_documents_are_the_training_pages_where_the_document_is_the_unit() -> None:
     queries = tuple(query(number, "Acme Ltd", split="red_test") for number in range(4))
     labels = {f"p{number}": Membership.MEMBER if number < 3 else Membership.NON_MEMBER for number in range(4)}
-    found = trained_pages(Corpus(queries, labels, unit="document"), None)
+    found = training_texts(Corpus(queries, labels, unit="document"), None)
     assert found is not None
-    assert found.holding("acme ltd") == 3
-    assert trained_pages(Corpus(queries, labels), None) is None
+    assert found.pages_with("acme ltd") == 3
+    assert training_texts(Corpus(queries, labels), None) is None
 
 
 def test_a_company_with_several_values_counts_by_the_most_frequent() -> None:

@@ -1,6 +1,6 @@
-"""Smallest gap of answers that an audit would have found, by simulated audits with values that are planted.
+"""Smallest gap between members and non-members that a permutation test finds, by simulated audits.
 
-A formula for means fails here: a model that gives no value away has scores without variance.
+A formula for means fails where all scores are 0, and have no variance.
 """
 
 from __future__ import annotations
