@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pfl_audit.attacks.memorization.repetition import FEWEST, Range, groups_of
+from pfl_audit.attacks.memorization.repetition import FEWEST, groups_of
 from pfl_audit.core.results import Format, Level
 from pfl_audit.core.verdict import Budget, level_of
 from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers
@@ -152,12 +152,12 @@ class Repeated:
     """Memorization of the values that stand on a range of numbers of training pages.
 
     Attributes:
-        pages: The range.
+        pages: The range, such as "5 to 19".
         units: Number of members.
         values: Measure to its value on these members and all non-members.
     """
 
-    pages: Range
+    pages: str
     units: int
     values: dict[str, Estimate]
 
@@ -229,11 +229,11 @@ def memory(
     held = who.largest(_column(pages, "held"))
     groups, roles = groups_of(held, who.labels)
     first = next(measure for name in BY_REPETITION for measure in taken if measure.name == name)
-    for least, group in enumerate(groups[1:], 2):
-        name = f"{first.name} of values on {group.start} or more training pages"
-        taken.append(replace(first, name=name, least=least, training_pages=group.start))
-    least_of = [measure.least for measure in taken]
-    tested = permuted([measure.contrast for measure in taken], roles, rng, permutations, least_of)
+    for least, start in enumerate([*groups][1:], 2):
+        name = f"{first.name} of values on {start} or more training pages"
+        taken.append(replace(first, name=name, least=least, training_pages=start))
+    contrasts, least_of = [measure.contrast for measure in taken], [measure.least for measure in taken]
+    tested = permuted(contrasts, roles, rng, permutations, least_of)
     smallest = _smallest(pages, who, taken, tested, budget, rng) if powered else {}
     resolved = powered and all(
         smallest[name] is not None and smallest[name] <= most  # type: ignore[operator]
@@ -249,11 +249,11 @@ def memory(
     strongest = min(results, key=lambda one: (_ORDER.index(one.level), -one.strength))
     headline = strongest if strongest.level in ("leak", "weak") else results[0]
     repeated = []
-    for at, group in enumerate(groups, 1):
+    for at, text in enumerate(groups.values(), 1):
         alone = np.where(np.isin(roles, (0, at)), roles, -1)
-        rows = [one for one in taken if one.name in BY_REPETITION]
-        values = {one.name: resampled(one.contrast, alone, weights, one.chance) for one in rows}
-        repeated.append(Repeated(group, int((roles == at).sum()), values))
+        shown = [one for one in taken if one.name in BY_REPETITION]
+        values = {one.name: resampled(one.contrast, alone, weights, one.chance) for one in shown}
+        repeated.append(Repeated(text, int((roles == at).sum()), values))
     scores = who.means(_column(pages, COLUMNS[first.name]))
     known = who.labels & ~np.isnan(held) & ~np.isnan(scores)
     rising = trend(held[known], scores[known], rng, permutations) if known.sum() >= FEWEST else None

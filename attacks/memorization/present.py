@@ -112,8 +112,7 @@ def repetition_table(found: Memory, unit: Unit) -> Table:
     """Every measure by the number of training pages that hold the value, with the trend below."""
     names = [one.name for one in found.results if one.name in BY_REPETITION]
     rows: list[list[Cell]] = [
-        [str(one.pages), one.units, *(_text(FORMATS[name], one.values[name]) for name in names)]
-        for one in found.repeated
+        [one.pages, one.units, *(_text(FORMATS[name], one.values[name]) for name in names)] for one in found.repeated
     ]
     note = f"{found.units[1]} others each, 95 % intervals over {unit.many}.{_trend(found)}"
     title = "Members by the number of training pages that hold their value"

@@ -6,7 +6,6 @@ Language Models*, section 3.2), and a mean over all members dilutes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,26 +18,7 @@ FEWEST: Final = 5
 """Units below which a group joins the one below it: its number would tell what the model knows of a single company."""
 
 
-@dataclass(frozen=True)
-class Range:
-    """A range of numbers of training pages.
-
-    Attributes:
-        start: The smallest one.
-        stop: The smallest one above it, or None.
-    """
-
-    start: int
-    stop: int | None
-
-    def __str__(self) -> str:
-        """Return the range in words, such as "5 to 19"."""
-        if self.stop is None:
-            return f"{self.start} or more"
-        return str(self.start) if self.stop == self.start + 1 else f"{self.start} to {self.stop - 1}"
-
-
-def groups_of(held: Floats, labels: Bools) -> tuple[tuple[Range, ...], Integers]:
+def groups_of(held: Floats, labels: Bools) -> tuple[dict[int, str], Integers]:
     """Groups of members by the number of training pages, those with fewest first.
 
     A group of fewer than FEWEST units joins the one below it, so that no number is about a few units, nor follows from
@@ -49,11 +29,11 @@ def groups_of(held: Floats, labels: Bools) -> tuple[tuple[Range, ...], Integers]
         labels: bool (n,), membership.
 
     Returns:
-        Range of each group, none where the number is not known of all members, or of fewer than FEWEST; and the group
-        of each unit, int (n,), from 1 on, with 0 for non-members.
+        Fewest training pages of each group to its range, such as "5 to 19"; none where the number is not known of all
+        members, or of fewer than FEWEST. And the group of each unit, int (n,), from 1 on, with 0 for non-members.
     """
     if labels.sum() < FEWEST or np.isnan(held[labels]).any():
-        return (), labels.astype(np.int64)
+        return {}, labels.astype(np.int64)
     starts = list(STARTS)
     while True:
         sizes = np.histogram(held[labels], [*starts, np.inf])[0]
@@ -61,7 +41,10 @@ def groups_of(held: Floats, labels: Bools) -> tuple[tuple[Range, ...], Integers]
         if not len(small):
             break
         del starts[max(1, int(small[0]))]
-    kept = np.flatnonzero(sizes)
-    found = tuple(Range(starts[at], starts[at + 1] if at + 1 < len(starts) else None) for at in kept)
-    roles = np.searchsorted([one.start for one in found], held, side="right")
-    return found, np.where(labels, roles, 0)
+    ends = [*(start - 1 for start in starts[1:]), None]
+    found = {start: _range(start, end) for start, end, size in zip(starts, ends, sizes, strict=True) if size}
+    return found, np.where(labels, np.searchsorted(list(found), held, side="right"), 0)
+
+
+def _range(start: int, end: int | None) -> str:
+    return f"{start} or more" if end is None else str(start) if end == start else f"{start} to {end}"

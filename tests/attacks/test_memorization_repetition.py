@@ -26,7 +26,7 @@ def ranges(held: list[int]) -> list[tuple[str, int]]:
     labels = np.arange(len(numbers)) < len(held)  # two non-members, whose values stand on training pages too
     groups, roles = groups_of(numbers, labels)
     assert (roles[~labels] == 0).all()
-    return [(str(group), int((roles == at).sum())) for at, group in enumerate(groups, 1)]
+    return [(text, int((roles == at).sum())) for at, text in enumerate(groups.values(), 1)]
 
 
 def test_groups_of_members_by_training_pages() -> None:
@@ -58,7 +58,7 @@ def test_a_few_companies_are_no_group(held: list[int], found: list[tuple[str, in
 
 def test_fewer_members_than_a_group_needs_have_none() -> None:
     assert ranges([1, 2, 20, 20]) == []
-    assert groups_of(np.full(9, np.nan), np.ones(9, dtype=bool))[0] == ()
+    assert groups_of(np.full(9, np.nan), np.ones(9, dtype=bool))[0] == {}
 
 
 def test_joint_test_against_every_arrangement() -> None:
@@ -86,7 +86,7 @@ def test_positive_control_values_on_many_training_pages() -> None:
     assert found.headline is not None
     assert (found.headline.training_pages, found.headline.units) == (20, 10)
     assert next(one for one in found.results if one.name == RATIO).level != "leak"
-    assert [(str(one.pages), one.units) for one in found.repeated] == [("1", 40), ("2 to 4", 10), ("20 or more", 10)]
+    assert [(one.pages, one.units) for one in found.repeated] == [("1", 40), ("2 to 4", 10), ("20 or more", 10)]
     assert set(found.repeated[0].values) == {ACC, RATIO, EXPOSURE}
     areas = [one.values[RATIO].value for one in found.repeated]
     assert areas[2] > 0.8 > 0.65 > max(areas[:2])

@@ -122,7 +122,7 @@ PLANTED = (0.61, 0.5, 0.79, 0.75)
 """AUC of names that were planted on 1, 5 and 20 training pages of a company, measured on a VT5; none stands on two."""
 NUMBERS = {
     "equal": ((10,) * 4, 40, False),
-    "unequal": ((40, 10, 5, 5), 30, True),
+    "unequal numbers": ((40, 10, 5, 5), 30, True),
     "few members": ((3, 2, 5, 5), 60, True),
 }
 """Members of each number of training pages, non-members, and whether those with most pages stand on most."""
@@ -132,11 +132,11 @@ SIZES = ((20, 20), (10, 90), (90, 10))
 DESIGNS: tuple[Design, ...] = (
     *(design(f"memory, null: {one} and {two} companies", partial(remembers, one, two)) for one, two in SIZES),
     *(
-        design(f"repetition, null: {name} numbers", partial(repeats, *case, WHOLE, NOTHING, True))
+        design(f"repetition, null: {name}", partial(repeats, *case, WHOLE, NOTHING, True))
         for name, case in NUMBERS.items()
     ),
     *(
-        design(f"trend, null: {name} numbers", partial(trends, sizes, heavy, NOTHING), {"trend": 0.05})
+        design(f"trend, null: {name}", partial(trends, sizes, heavy, NOTHING), {"trend": 0.05})
         for name, (sizes, _, heavy) in NUMBERS.items()
     ),
     *(
