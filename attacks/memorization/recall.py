@@ -60,8 +60,8 @@ def recall(
         return spec.not_run("skipped", problems[0].reason if problems else "none of the questions could be answered")
     control = context.control_name
     both = beside(pages["target"], pages[control] if control else None)
-    if trained is not None:
-        held = {value: trained.pages_with(value) for value in {query.answers[0] for query in queries}}
+    held = {value: trained.pages_with(value) for value in {query.answers[0] for query in queries}} if trained else {}
+    if any(held.values()):  # a training corpus may be without its pages, or without this key
         both = both.assign(held=both["question"].map({query.id: held[query.answers[0]] for query in queries}))
     clean = both[both["clues"] == 0]
     found = memory(clean, context.budget, context.rng("memorization", key, "test"))
@@ -85,10 +85,10 @@ def recall(
             *_extraction(context, key, queries, both, control),
         ],
         tables=[
-            *([present.repetition_table(found, context.unit)] if found.repeated else []),
             present.giveaway_table(giveaway_units(pages["target"]), hide, context.unit),
             present.skipped_table(test.skipped + tuple(target.problems), hide),
             present.clue_table(queries, clues, hide, ocr=context.reader is not None),
+            *([present.repetition_table(found, context.unit)] if found.repeated else []),
         ],
         evidence=keep_evidence(
             context, hide, settings.evidence_pages, settings.shown_pages, test, target, answers.get("pre-trained")
