@@ -246,8 +246,9 @@ def _control_sentence(head: Result, control: str | None, unit: Unit) -> str:
 
 
 def _text(form: Format, value: Estimate) -> str:
-    """A number of a measure, with its interval."""
-    return value.text(*{"points": POINTS, "bits": (".2f", 1.0, " bits")}.get(form, ()))
+    """A number of a measure, with its interval where resamples differ."""
+    text = value.text(*{"points": POINTS, "bits": (".2f", 1.0, " bits")}.get(form, ()))
+    return text if value.low < value.high else text.partition(" [")[0]
 
 
 def giveaway_table(units: pd.DataFrame, redactor: Redactor, unit: Unit = PROVIDER) -> Table:

@@ -99,7 +99,7 @@ def test_positive_control_values_on_many_training_pages() -> None:
     table = present.repetition_table(found, PROVIDER)
     assert [row[:2] for row in table.rows] == [["1", 40], ["2 to 4", 10], ["20 or more", 10]]
     assert table.columns[2:] == [ACC, EXPOSURE, RATIO]
-    assert all(str(row[2]).endswith("]") for row in table.rows)
+    assert all(str(row[4]).endswith("]") for row in table.rows)
     said = plain_sentence("tax number", found, None, PROVIDER)
     assert "by the tax number, where it stands on 20 or more training pages, which of two companies" in said
 
@@ -127,6 +127,8 @@ def test_answers_are_tested_by_training_pages_where_there_is_no_likelihood() -> 
     found = memory(frame, Budget.shared(4), np.random.default_rng(0), powered=False)
     assert [one.name for one in found.results] == [ACC, f"{ACC} of values on 20 or more training pages"]
     assert (found.level, found.headline) == ("leak", found.results[1])
+    shares = [row[2] for row in present.repetition_table(found, PROVIDER).rows]
+    assert shares == ["0.0 points", "100.0 points"]  # no resample differs
     assert "where it stands on 20 or more training pages, away." in plain_sentence("email", found, None, PROVIDER)
 
 
