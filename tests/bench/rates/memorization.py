@@ -121,7 +121,7 @@ NOTHING = (0.5,) * 4
 PLANTED = (0.61, 0.5, 0.79, 0.75)
 """AUC of names that were planted on 1, 5 and 20 training pages of a company, measured on a VT5; none stands on two."""
 NUMBERS = {
-    "equal": ((10,) * 4, 40, False),
+    "equal numbers": ((10,) * 4, 40, False),
     "unequal numbers": ((40, 10, 5, 5), 30, True),
     "few members": ((3, 2, 5, 5), 60, True),
 }
