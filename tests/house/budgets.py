@@ -12,7 +12,7 @@ ROOMS: Final = {
     "attacks/guesses": (297, 5),
     "attacks/inversion": (9422, 134),
     "attacks/membership": (1301, 15),
-    "attacks/memorization": (1774, 20),
+    "attacks/memorization": (1775, 20),
     "attacks/questions": (871, 11),
     "attacks/reconstruction": (2063, 27),
     "fixtures": (454, 6),
