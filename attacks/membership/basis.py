@@ -24,7 +24,7 @@ from pfl_audit.metrics.arrangements import FEWEST, arrangements_of
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.metrics.relabelling import Relabelling
 
-COMPETENT: Final = (0.75, 1.4)
+COMPETENT: Final = (0.75, 1.3)
 """Least and most that a control reads, as a multiple of what the model under audit does (docs/membership.md)."""
 QUESTIONS: Final = 30
 """Fewest questions about pages that are set aside, from which it is told how well a control reads."""

@@ -49,8 +49,11 @@ class MemorizationAttack:
         from pfl_audit.attacks.memorization.generalisation import generalisation
         from pfl_audit.attacks.memorization.guesses import guesses
         from pfl_audit.attacks.memorization.recall import recall
+        from pfl_audit.attacks.memorization.secrets import training_texts
 
-        checks = [recall(context, spec, settings) for spec in KEYS if spec.id in context.checks]
+        keys = [spec for spec in KEYS if spec.id in context.checks]
+        trained = training_texts(context.red, context.blue) if keys else None
+        checks = [recall(context, spec, settings, trained) for spec in keys]
         if GUESSES.id in context.checks:
             checks.append(guesses(context, settings))
         if UNPROMPTED.id in context.checks:

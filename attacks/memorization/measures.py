@@ -11,26 +11,35 @@ Large Language Models). Exposure: Carlini et al. 2019.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pfl_audit.attacks.memorization.repetition import FEWEST, groups_of
 from pfl_audit.core.results import Format, Level
 from pfl_audit.core.verdict import Budget, level_of
-from pfl_audit.metrics.arrays import Bools, Counts, Floats, by_rows, permuted_rows
+from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers
 from pfl_audit.metrics.contrasts import Contrast, area, difference, item_gap, permuted, resampled
 from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_counts
 from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted
-from pfl_audit.metrics.power import POWER, smallest_effect
+from pfl_audit.metrics.power import smallest_effect
+from pfl_audit.metrics.smallest_gap import smallest_gap
+from pfl_audit.metrics.trend import Trend, trend
 
 ACC: Final = "ACC gap"
 ANLS: Final = "ANLS gap"
 RATIO: Final = "AUC of the likelihood ratio"
 EXPOSURE: Final = "exposure gap"
 FORMATS: Final[dict[str, Format]] = {ACC: "points", ANLS: "points", RATIO: "decimal", EXPOSURE: "bits"}
+COLUMNS: Final = {ACC: "acc", ANLS: "anls", EXPOSURE: "exposure", RATIO: "ratio"}
+BY_REPETITION: Final = (RATIO, EXPOSURE, ACC)
+"""Measures by training pages; the first that there is is tested. Tests of all three would hide all else in the joint
+test where right answers are rare: in a group of ten the first lies two deviations above chance, the second four.
+Tested are values on so many training pages or more: where memorization rises with their number, that finds more than
+tests of single groups, and being alike, these tests raise the critical value by a twentieth and not by a seventh."""
 
 ENOUGH_PAGES: Final = 30
 """Pages of each class below which a gap of realistic size is not distinguishable from chance."""
@@ -38,14 +47,6 @@ LARGEST_GAP: Final = 0.15
 """Gap in ACC that an audit must be able to find, so that it may say "no evidence"."""
 LARGEST_AREA: Final = 0.75
 """AUC of the likelihood ratio that it must be able to find, likewise."""
-AUDITS = 200
-POWER_PERMUTATIONS = 500
-_STEPS = 200
-"""Shares of members that are tried, evenly between 0 and 1."""
-_AT_ONCE = 50
-"""Audits that are held at once."""
-_UNITS = 10_000
-"""Units for which chance is drawn at once."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,12 @@ class Units:
         sums = np.bincount(self.codes[kept], weights=values[kept], minlength=size)
         return sums.astype(np.float64), np.bincount(self.codes[kept], minlength=size).astype(np.float64)
 
+    def largest(self, values: Floats) -> Floats:
+        """Largest value of each unit, float (n,), NaN where it has none."""
+        found = np.full(len(self.labels), np.nan)
+        np.fmax.at(found, self.codes, values)
+        return found
+
     def means(self, values: Floats) -> Floats:
         """Mean of each unit, float (n,), NaN where it has none."""
         sums, counts = self.totals(values)
@@ -89,12 +96,16 @@ class Measure:
         chance: Its value without memory.
         contrast: How far it lies above that.
         over_control: How far it lies above the control, or None without one.
+        least: Smallest group of members that counts, by number of training pages.
+        training_pages: Fewest training pages that hold their values.
     """
 
     name: str
     chance: float
     contrast: Contrast
     over_control: Contrast | None
+    least: int = 1
+    training_pages: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,8 @@ class Result:
         strength: Distance to chance in deviations under permutation.
         level: Level by this measure alone.
         smallest: Smallest true value that four of five such audits would have found, None where none would be.
+        training_pages: Fewest training pages that hold the values that it is about; None where it is about all.
+        units: Number of members.
     """
 
     name: str
@@ -119,6 +132,13 @@ class Result:
     strength: float
     level: Level
     smallest: float | None
+    training_pages: int | None = None
+    units: int = 0
+
+    @property
+    def format(self) -> Format:
+        """How it is printed."""
+        return next(form for name, form in FORMATS.items() if self.name.startswith(name))
 
     @property
     def explained(self) -> bool:
@@ -128,14 +148,31 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """Memorization of the values that stand on a range of numbers of training pages.
+
+    Attributes:
+        pages: The range, such as "5 to 19".
+        units: Number of members.
+        values: Measure to its value on these members and all non-members.
+    """
+
+    pages: str
+    units: int
+    values: dict[str, Estimate]
+
+
+@dataclass(frozen=True)
 class Memory:
     """Memorization of one key.
 
     Attributes:
-        results: Result of every measure that could be taken.
+        results: Result of every measure that could be taken, followed by those of repeated values.
         headline: The strongest of those that were found, else ACC; None where nothing could be measured.
         pages: Number of pages of members and of non-members.
         units: Number of member and of non-member units of privacy.
+        repeated: The same by number of training pages; empty where it is not known.
+        trend: Whether the first measure of ``BY_REPETITION`` rises with it, or None.
     """
 
     results: tuple[Result, ...]
@@ -143,18 +180,20 @@ class Memory:
     level: Level
     pages: tuple[int, int]
     units: tuple[int, int]
+    repeated: tuple[Repeated, ...] = ()
+    trend: Trend | None = None
 
 
 def measures(pages: pd.DataFrame) -> list[Measure]:
     """Those that the table has the columns for.
 
     Args:
-        pages: From ``table.beside``; at least ``unit``, ``member`` and ``acc``.
+        pages: From ``scores.beside``; at least ``unit``, ``member`` and ``acc``.
     """
     who = Units.of(pages)
     found = []
-    for name, column in ((ACC, "acc"), (ANLS, "anls"), (EXPOSURE, "exposure")):
-        values, control = _column(pages, column), _column(pages, f"{column}_control")
+    for name in (ACC, ANLS, EXPOSURE):
+        values, control = (_column(pages, f"{COLUMNS[name]}{end}") for end in ("", "_control"))
         if _both(who, values):
             found.append(Measure(name, 0.0, item_gap(*who.totals(values)), _beyond(who, values, control)))
     ratio = _column(pages, "ratio")
@@ -177,7 +216,8 @@ def memory(
     """Test whether members' values are remembered, with one budget for all measures.
 
     Args:
-        pages: One row a page, as in ``measures``.
+        pages: One row a page, as in ``measures``; with ``held``, the number of training pages that hold the value, by
+            this number, too.
         powered: Whether the smallest effects are computed; without them "no evidence" is not resolved.
     """
     who = Units.of(pages)
@@ -186,7 +226,14 @@ def memory(
     taken = measures(pages)
     if not taken:
         return Memory((), None, "unresolved", pages=pages_of, units=units_of)
-    tested = permuted([measure.contrast for measure in taken], who.labels, rng, permutations)
+    held = who.largest(_column(pages, "held"))
+    groups, roles = groups_of(held, who.labels)
+    first = next(measure for name in BY_REPETITION for measure in taken if measure.name == name)
+    for least, start in enumerate([*groups][1:], 2):
+        name = f"{first.name} of values on {start} or more training pages"
+        taken.append(replace(first, name=name, least=least, training_pages=start))
+    contrasts, least_of = [measure.contrast for measure in taken], [measure.least for measure in taken]
+    tested = permuted(contrasts, roles, rng, permutations, least_of)
     smallest = _smallest(pages, who, taken, tested, budget, rng) if powered else {}
     resolved = powered and all(
         smallest[name] is not None and smallest[name] <= most  # type: ignore[operator]
@@ -196,19 +243,28 @@ def memory(
     weights = bootstrap_counts(who.labels, rng, resamples).T
     enough = min(pages_of) >= ENOUGH_PAGES
     results = [
-        judge(measure, tested, at, who.labels, weights, budget, smallest.get(measure.name), enough, resolved)
+        judge(measure, tested, at, roles, weights, budget, smallest.get(measure.name), enough, resolved)
         for at, measure in enumerate(taken)
     ]
-    first = min(results, key=lambda one: (_ORDER.index(one.level), -one.strength))
-    headline = first if first.level in ("leak", "weak") else results[0]
-    return Memory(tuple(results), headline, first.level, pages=pages_of, units=units_of)
+    strongest = min(results, key=lambda one: (_ORDER.index(one.level), -one.strength))
+    headline = strongest if strongest.level in ("leak", "weak") else results[0]
+    repeated = []
+    for at, text in enumerate(groups.values(), 1):
+        alone = np.where(np.isin(roles, (0, at)), roles, -1)
+        shown = [one for one in taken if one.name in BY_REPETITION]
+        values = {one.name: resampled(one.contrast, alone, weights, one.chance) for one in shown}
+        repeated.append(Repeated(text, int((roles == at).sum()), values))
+    scores = who.means(_column(pages, COLUMNS[first.name]))
+    known = who.labels & ~np.isnan(held) & ~np.isnan(scores)
+    rising = trend(held[known], scores[known], rng, permutations) if known.sum() >= FEWEST else None
+    return Memory(tuple(results), headline, strongest.level, pages_of, units_of, tuple(repeated), rising)
 
 
 def judge(
     measure: Measure,
     tested: Permuted,
     at: int,
-    labels: Bools,
+    labels: Bools | Integers,
     weights: Floats | Counts,
     budget: Budget,
     smallest: float | None,
@@ -220,20 +276,22 @@ def judge(
     Args:
         tested: Permutation test of all measures.
         at: Place of the measure among them.
-        labels: bool (n,), membership of the units.
+        labels: Membership of the units, bool (n,); or groups, int (n,), 0 for non-members.
         weights: How often each is drawn, (resamples, n).
         smallest: Smallest true value that would have been found.
         enough: As ``level_of`` takes it.
         resolved: Likewise.
     """
-    value = resampled(measure.contrast, labels, weights, measure.chance)
-    over = resampled(measure.over_control, labels, weights) if measure.over_control else None
+    least = measure.least
+    value = resampled(measure.contrast, labels, weights, measure.chance, least)
+    over = resampled(measure.over_control, labels, weights, least=least) if measure.over_control else None
     p_value, deviation = float(tested.p_values[at]), float(tested.deviations[at])
     compared = [over.above(0.0)] if over else []
     effects = [value.above(measure.chance)]
     level = level_of([p_value], effects, budget, compared=compared, enough=enough, resolved=resolved)
     strength = float(tested.gaps[at] / deviation) if deviation > 0 else 0.0
-    return Result(measure.name, measure.chance, value, over, p_value, strength, level, smallest)
+    about = (measure.training_pages, int((labels >= least).sum()))
+    return Result(measure.name, measure.chance, value, over, p_value, strength, level, smallest, *about)
 
 
 _ORDER: tuple[Level, ...] = ("leak", "weak", "none", "unresolved")
@@ -254,11 +312,11 @@ def _smallest(
         taken, tested.critical(budget.weak).tolist(), tested.deviations.tolist(), strict=True
     ):
         if measure.name in (ACC, ANLS):
-            column = "acc" if measure.name == ACC else "anls"
-            found[measure.name] = smallest_gap(*who.totals(_column(pages, column)), who.labels, budget.weak, units, rng)
+            values = _column(pages, COLUMNS[measure.name])
+            found[measure.name] = smallest_gap(*who.totals(values), who.labels, budget.weak, units, rng)
         else:
             value = measure.chance + smallest_effect(critical, deviation)
-            found[measure.name] = value if deviation > 0 and (measure.name != RATIO or value <= 1.0) else None
+            found[measure.name] = value if deviation > 0 and (measure.chance == 0.0 or value <= 1.0) else None
     return found
 
 
@@ -281,74 +339,3 @@ def _column(pages: pd.DataFrame, name: str) -> Floats:
     if name not in pages:
         return np.full(len(pages), np.nan)
     return pages[name].to_numpy(dtype=np.float64)
-
-
-def smallest_gap(
-    sums: Floats,
-    counts: Floats,
-    labels: Bools,
-    alpha: float,
-    critical: float,
-    rng: np.random.Generator,
-    power: float = POWER,
-) -> float | None:
-    """Smallest true gap that a permutation test finds with probability ``power``.
-
-    Audits are drawn: the pages go to members and non-members at random, then a share of the members gives the value
-    away on every page. The gap that this makes is the share times what was not right before.
-
-    Args:
-        sums: Sum of the scores (0 to 1) of each unit, float (n,).
-        counts: Pages of each unit, float (n,).
-        labels: bool (n,), membership; both classes.
-        critical: Standardised gap that the choice among several measures asks for besides.
-
-    Returns:
-        The gap; None where even memory of all members would not be found.
-    """
-    order = np.tile(np.arange(len(labels), dtype=np.int32), (AUDITS, 1))
-    order = rng.permuted(order, axis=1, out=order).T
-    drawn = permuted_rows(labels, rng, max(POWER_PERMUTATIONS, int(4 / alpha)))
-    known = _first_steps(labels, rng)
-
-    def gaps_of(step: int, start: int) -> Floats:
-        some = order[:, start : start + _AT_ONCE]
-        pages = counts[some]
-        planted = np.where(known[:, start : start + _AT_ONCE] <= step, pages, sums[some])
-
-        def gaps(rows: Bools) -> Floats:
-            return _gaps(rows.astype(np.float64), planted, pages)
-
-        return by_rows(gaps, drawn)
-
-    def found(step: int) -> bool:
-        gaps = np.concatenate([gaps_of(step, start) for start in range(0, AUDITS, _AT_ONCE)], axis=1)
-        beyond = (1.0 + (gaps[1:] >= gaps[0] - 1e-9).sum(axis=0)) / len(gaps) <= alpha
-        return float((beyond & (gaps[0] >= critical * gaps[1:].std(axis=0) - 1e-9)).mean()) >= power
-
-    low, high = 0, _STEPS
-    if not found(high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if found(middle) else (middle, high)
-    return high / _STEPS * (1.0 - float(sums.sum() / counts.sum()))
-
-
-def _first_steps(labels: Bools, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Least share, in steps, with which a unit gives its value away in each audit, (n, AUDITS); others never do."""
-    steps = np.arange(_STEPS + 1) / _STEPS
-    first = np.empty((len(labels), AUDITS), dtype=np.uint8)
-    for start in range(0, len(labels), _UNITS):
-        part = slice(start, start + _UNITS)
-        first[part] = np.searchsorted(steps, rng.random((len(labels[part]), AUDITS)), side="right")
-    first[~labels] = _STEPS + 1
-    return first
-
-
-def _gaps(weights: Floats, sums: Floats, counts: Floats) -> Floats:
-    """Difference of means for every row of labels and every audit, float (rows, audits); 0 without a class."""
-    others = 1.0 - weights
-    with np.errstate(invalid="ignore", divide="ignore"):
-        gaps: Floats = np.nan_to_num(weights @ sums / (weights @ counts) - others @ sums / (others @ counts))
-    return gaps

@@ -54,10 +54,15 @@ def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: 
         if none
         else "An attacker"
     )
-    ratio = next((one for one in found.results if one.name == RATIO), None)
+    head = found.headline
+    pages = head.training_pages if head is not None else None
+    where = f", where it stands on {pages} or more training pages," if pages is not None else ""
+    if head is not None and where and head.format == "points":
+        return f"From pages without it, the model gives the {name} of {unit.nouns} in training{where} away{sign}."
+    ratio = next((one for one in (head, *found.results) if one is not None and one.name.startswith(RATIO)), None)
     if ratio is not None and ratio.value.value > ratio.chance:
         return (
-            f"{said} who sees the model's scores can tell by the {name} which of two {unit.nouns} was in training in "
-            f"{hundredths(ratio.value.value)} of 100 cases, where guessing gives 50{sign}."
+            f"{said} who sees the model's scores can tell by the {name}{where} which of two {unit.nouns} was in "
+            f"training in {hundredths(ratio.value.value)} of 100 cases, where guessing gives 50{sign}."
         )
     return f"{said} who sees the model's scores finds signs of the {name} of {unit.nouns} in training{sign}."

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import isfinite
 
 import pandas as pd
 
 from pfl_audit.attacks.memorization.measures import (
     ACC,
     ANLS,
+    BY_REPETITION,
     ENOUGH_PAGES,
-    EXPOSURE,
     FORMATS,
     LARGEST_AREA,
     LARGEST_GAP,
@@ -25,7 +26,7 @@ from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric, resampled_over
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.remedies import NO_DUPLICATES, ONLY_FROM_THE_PAGE, private_training
-from pfl_audit.core.results import Finding, Metric, Role, Table
+from pfl_audit.core.results import Finding, Format, Metric, Role, Table
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.scrubbing.residual import ResidualKind
@@ -92,7 +93,7 @@ def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
     over = resampled_over(unit.many)
     for one in found.results:
         rows: list[tuple[str, Estimate | float, float, str | None]] = []
-        if one.name in (RATIO, EXPOSURE):
+        if one.name not in (ACC, ANLS):
             note = f"p = {one.p_value:.2g} (permutation over {unit.many}, largest of {len(found.results)} measures)"
             rows.append(("target", one.value, one.chance, note))
         if (beyond := one.over_control) is not None:
@@ -100,11 +101,42 @@ def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
             rows.append((model, beyond, 0.0, None) if moves else (model, beyond.value, 0.0, _NO_SPREAD))
         for model, value, chance, said in rows:
             about: Slice = {"pages": CLEAN_PAGES, "model": model}
-            form, n = FORMATS[one.name], sum(found.units)
+            n = sum(found.units) if one.training_pages is None else one.units + found.units[1]
             metrics.append(
-                build_metric(one.name, value, format=form, n=n, **over, chance=chance, about=about, note=said)
+                build_metric(one.name, value, format=one.format, n=n, **over, chance=chance, about=about, note=said)
             )
     return metrics
+
+
+def repetition_table(found: Memory, unit: Unit) -> Table:
+    """Every measure by the number of training pages that hold the value, with the trend below."""
+    names = [one.name for one in found.results if one.name in BY_REPETITION]
+    rows: list[list[Cell]] = [
+        [one.pages, one.units, *(_text(FORMATS[name], one.values[name]) for name in names)] for one in found.repeated
+    ]
+    note = f"{found.units[1]} others each, 95 % intervals over {unit.many}.{_trend(found)}"
+    title = "Members by the number of training pages that hold their value"
+    return Table(title=title, columns=["Training pages", unit.many.capitalize(), *names], rows=rows, note=note)
+
+
+def _trend(found: Memory) -> str:
+    """Sentence on the trend; empty where there is none."""
+    if found.trend is None or not isfinite(found.trend.correlation):
+        return ""
+    return (
+        f" Rank correlation of the number of training pages and the score: {found.trend.correlation:.2f} over "
+        f"{found.trend.units} members (p = {found.trend.p_value:.2g})."
+    )
+
+
+def _repeated(found: Memory, unit: Unit) -> str:
+    """Sentences on the repeated values that are remembered, and on the trend."""
+    tested = [one for one in found.results if one.training_pages is not None and one.level in ("leak", "weak")]
+    if not tested:
+        return _trend(found)
+    worst = max(tested, key=lambda one: one.strength)
+    where = f"{worst.training_pages} or more training pages ({worst.units} {unit.nouns})"
+    return f" Most at risk are values on {where}: {_text(worst.format, worst.value)}.{_trend(found)}"
 
 
 def memory_finding(
@@ -144,6 +176,7 @@ def memory_finding(
         text += _control_sentence(head, control, unit)
     if found.level not in ("leak", "weak") and min(found.pages) >= ENOUGH_PAGES:
         text += f" {power_sentence(found.results)}"
+    text += _repeated(found, unit)
     return Finding(
         level=found.level,
         text=text,
@@ -184,6 +217,9 @@ def _smallest(one: Result) -> str:
 
 def _numbers(head: Result, found: Memory, gap: GapEstimate | None, unit: Unit) -> str:
     value = head.value
+    if head.training_pages is not None:
+        size = f"{head.units} {unit.nouns} against {found.units[1]} others"
+        return f"the {head.name} is {_text(head.format, value)} for {size}"
     if head.name in (ACC, ANLS) and gap and gap.gap and gap.both:
         score, (members, others) = "" if head.name == ACC else "ANLS of ", gap.both
         return (
@@ -196,9 +232,7 @@ def _numbers(head: Result, found: Memory, gap: GapEstimate | None, unit: Unit) -
             f"the likelihood of the true value, against that under the control, orders {size} with an AUC of "
             f"{value.text()}, whether or not the value comes out as an answer"
         )
-    return (
-        f"among the values of other {unit.nouns} the true one ranks {value.text('.2f', unit=' bits')} higher for {size}"
-    )
+    return f"among the values of other {unit.nouns} the true one ranks {_text(head.format, value)} higher for {size}"
 
 
 def _control_sentence(head: Result, control: str | None, unit: Unit) -> str:
@@ -207,8 +241,14 @@ def _control_sentence(head: Result, control: str | None, unit: Unit) -> str:
             " No control was asked (--control, --pretrained), so it is assumed that members' values are no easier to "
             "guess."
         )
-    by = head.over_control.text(*(POINTS if head.name in (ACC, ANLS) else ()))
+    by = _text(head.format, head.over_control)
     return f" That is {by} above the {control} model on the same {unit.nouns}."
+
+
+def _text(form: Format, value: Estimate) -> str:
+    """A number of a measure, with its interval where resamples differ."""
+    text = value.text(*{"points": POINTS, "bits": (".2f", 1.0, " bits")}.get(form, ()))
+    return text if value.low < value.high else text.partition(" [")[0]
 
 
 def giveaway_table(units: pd.DataFrame, redactor: Redactor, unit: Unit = PROVIDER) -> Table:

@@ -22,6 +22,7 @@ from pfl_audit.attacks.memorization.scores import (
     score_gap,
     score_mean,
 )
+from pfl_audit.attacks.memorization.secrets import Texts
 from pfl_audit.attacks.memorization.specs import MemorizationSettings, in_words
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import Answers, QueryEngine
@@ -36,11 +37,14 @@ from pfl_audit.models.page_reader import lines_query, picture_lines, picture_que
 from pfl_audit.models.protocol import Capability
 
 
-def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSettings) -> Check:
+def recall(
+    context: QuestionContext, spec: CheckSpec, settings: MemorizationSettings, trained: Texts | None = None
+) -> Check:
     """Run the check of one key.
 
     Args:
         spec: Specification of the check; its id ends in the key.
+        trained: Training pages, where they are known: the check is then made by how many of them hold a value, too.
     """
     key = spec.id.split(".", 1)[1]
     test = scrubbed_pages(context, key, settings)
@@ -56,6 +60,9 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
         return spec.not_run("skipped", problems[0].reason if problems else "none of the questions could be answered")
     control = context.control_name
     both = beside(pages["target"], pages[control] if control else None)
+    held = {value: trained.pages_with(value) for value in {query.answers[0] for query in queries}} if trained else {}
+    if any(held.values()):  # a training corpus may be without its pages, or without this key
+        both = both.assign(held=both["question"].map({query.id: held[query.answers[0]] for query in queries}))
     clean = both[both["clues"] == 0]
     found = memory(clean, context.budget, context.rng("memorization", key, "test"))
     gaps = {name: _gaps(context, key, one, name) for name, one in pages.items() if not one.empty}
@@ -81,6 +88,7 @@ def recall(context: QuestionContext, spec: CheckSpec, settings: MemorizationSett
             present.giveaway_table(giveaway_units(pages["target"]), hide, context.unit),
             present.skipped_table(test.skipped + tuple(target.problems), hide),
             present.clue_table(queries, clues, hide, ocr=context.reader is not None),
+            *([present.repetition_table(found, context.unit)] if found.repeated else []),
         ],
         evidence=keep_evidence(
             context, hide, settings.evidence_pages, settings.shown_pages, test, target, answers.get("pre-trained")

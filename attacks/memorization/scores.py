@@ -127,22 +127,28 @@ def score_gap(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> GapE
         pages: One row a page: ``unit``, ``member`` (bool) and the score's column.
         score: Name of the column, values 0 to 1.
     """
-    groups = pages.groupby("unit", sort=True)
-    sums = groups[score].sum().to_numpy(dtype=np.float64)
-    counts = groups.size().to_numpy(dtype=np.float64)
-    is_member = groups["member"].first().to_numpy(dtype=bool)
-    members, non_members = (_mean(sums[chosen], counts[chosen], rng) for chosen in (is_member, ~is_member))
+    is_member = pages["member"].astype(bool)
+    inside, outside = pages[is_member], pages[~is_member]
+    members, non_members = (score_mean(rows, score, rng) if len(rows) else None for rows in (inside, outside))
     gap = members.minus(non_members) if members and non_members else None
-    return GapEstimate(members, non_members, gap, (int(counts[is_member].sum()), int(counts[~is_member].sum())))
+    return GapEstimate(members, non_members, gap, (len(inside), len(outside)))
 
 
 def score_mean(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> Estimate:
-    """A score over all pages, with an interval over resampled units; columns as in score_gap."""
-    groups = pages.groupby("unit", sort=True)[score]
-    found = _mean(groups.sum().to_numpy(dtype=np.float64), groups.size().to_numpy().astype(np.float64), rng)
-    if found is None:
+    """A score over all pages, with an interval over resampled units; exact where all score 0, or all 1.
+
+    Args:
+        pages: As in score_gap, one at least.
+    """
+    if pages.empty:
         raise ValueError("there is no page")
-    return found
+    groups = pages.groupby("unit", sort=True)[score]
+    sums, counts = (column.to_numpy().astype(np.float64) for column in (groups.sum(), groups.size()))
+    value = float(sums.sum() / counts.sum())
+    if value in (0.0, 1.0):
+        return _interval(value, np.empty(0), len(sums), rng)
+    weights = bootstrap_counts(np.zeros(len(sums), dtype=bool), rng).T
+    return estimate(value, by_rows(group_mean(sums, counts), weights))
 
 
 def mean_over_sources(
@@ -175,17 +181,6 @@ def _interval(value: float, samples: Floats, providers: int, rng: np.random.Gene
     if value in (0.0, 1.0):
         return all_or_nothing(estimate(value, np.empty(0)), providers, rng)
     return estimate(value, samples)
-
-
-def _mean(sums: Floats, counts: Floats, rng: np.random.Generator) -> Estimate | None:
-    """Mean over the pages of one class, float (providers,) each; exact where every page scores 0, or every page 1."""
-    if not len(sums):
-        return None
-    value = float(sums.sum() / counts.sum())
-    if value in (0.0, 1.0):
-        return _interval(value, np.empty(0), len(sums), rng)
-    weights = bootstrap_counts(np.zeros(len(sums), dtype=bool), rng).T
-    return estimate(value, by_rows(group_mean(sums, counts), weights))
 
 
 def giveaway_units(pages: pd.DataFrame) -> pd.DataFrame:

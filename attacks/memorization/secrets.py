@@ -1,4 +1,6 @@
-"""Which values of pages are secrets: no page of another company has them, and nothing on their own page reveals them.
+"""Where values occur: which are secrets, and on how many training pages a value stands.
+
+A secret is on no page of another company, and nothing on its own page reveals it.
 
 The unit of privacy takes the place of the single form of reconstruction: a company's value occurs on all of its pages.
 Members and non-members are counted alike, so that non-members are a control for secrets too.
@@ -11,16 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pfl_audit.attacks.guesses.field import Occurrences, count_in
-from pfl_audit.documents.corpus import Corpus
-from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.corpus import Corpus, is_training
+from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.scrubbing.normalization import merge_ocr_confusions, normalize_text
 from pfl_audit.documents.scrubbing.page_words import PageWords
+from pfl_audit.documents.units import DOCUMENT
 
 
 @dataclass(frozen=True)
 class _Page:
     """A page with its words joined, in which a value is looked for before its words are."""
 
+    id: str
     unit: str
     words: PageWords
     text: str
@@ -29,7 +33,12 @@ class _Page:
     @classmethod
     def of(cls, document: Document) -> _Page:
         words = PageWords(document.words)
-        return cls(document.unit, words, "".join(words.normalized), "".join(words.ocr_merged))
+        return cls(document.id, document.unit, words, "".join(words.normalized), "".join(words.ocr_merged))
+
+    def count(self, value: str) -> int:
+        """Occurrences of a value, normalised by ``normalize_text``."""
+        within = value in self.text or merge_ocr_confusions(value) in self.merged
+        return count_in(self.words, value) if within else 0
 
 
 class Texts:
@@ -44,10 +53,10 @@ class Texts:
     def __init__(self, red: Corpus, blue: Corpus | None, members: Mapping[str, bool]) -> None:
         corpora = [red] if blue is None else [red, blue]
         self._pages = [_Page.of(document) for corpus in corpora for document in corpus.documents]
-        self._held: dict[str, Counter[str]] = {}
+        self._asked: dict[str, list[Document]] = {}
         for query in (query for corpus in corpora for query in corpus.queries):
             for answer in query.answers:
-                self._held.setdefault(normalize_text(answer), Counter())[query.document.unit] += 1
+                self._asked.setdefault(normalize_text(answer), []).append(query.document)
         self._public = frozenset(unit for unit, trained in members.items() if not trained)
         self._known: dict[tuple[str, str], tuple[int, int]] = {}
 
@@ -67,11 +76,26 @@ class Texts:
         elsewhere, public = self._known[unit, value]
         return Occurrences(len(clues), elsewhere, public)
 
+    def pages_with(self, text: str) -> int:
+        """Number of pages on which a value stands, or of which it is the answer to a question."""
+        value = normalize_text(text)
+        asked = {page.id for page in self._asked.get(value, ())}
+        return len(asked | {page.id for page in self._pages if page.count(value)}) if value else 0
+
     def _counted(self, unit: str, value: str) -> tuple[int, int]:
-        merged = merge_ocr_confusions(value)
-        found = Counter({other: count for other, count in self._held.get(value, Counter()).items() if other != unit})
+        found = Counter(page.unit for page in self._asked.get(value, ()) if page.unit != unit)
         for page in self._pages:
-            if page.unit != unit and (value in page.text or merged in page.merged):
-                found[page.unit] += count_in(page.words, value)
+            if page.unit != unit:
+                found[page.unit] += page.count(value)
         public = sum(count for other, count in found.items() if other in self._public)
         return sum(found.values()) - public, public
+
+
+def training_texts(red: Corpus, blue: Corpus | None) -> Texts | None:
+    """The training pages: those of BLUE, else of RED's members where the document is the unit; None elsewhere."""
+    if blue is None and red.unit == DOCUMENT.name:
+        blue = red.where(lambda query: red.label(query.document.unit) is Membership.MEMBER)
+    if blue is None:
+        return None
+    used = blue.where(lambda query: is_training(query.document))  # of a corpus without splits, all of it
+    return Texts(used if used.queries else blue, None, {})

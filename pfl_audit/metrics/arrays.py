@@ -15,6 +15,7 @@ Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 Scalar = TypeVar("Scalar", np.float32, np.float64)
+Label = TypeVar("Label", bound=np.generic)
 
 _CELLS = 1 << 17
 """Elements of a block: what is computed from them fits into a cache."""
@@ -64,8 +65,8 @@ def _wide(rows: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(rows, dtype=np.float64) if rows.dtype == np.float32 else rows
 
 
-def permuted_rows(labels: Bools, rng: np.random.Generator, permutations: int) -> Bools:
-    """The labels, and below them permutations: bool (1 + permutations, n), made in place."""
+def permuted_rows(labels: NDArray[Label], rng: np.random.Generator, permutations: int) -> NDArray[Label]:
+    """The labels, and below them permutations: (1 + permutations, n), made in place."""
     drawn = np.tile(labels, (1 + permutations, 1))
     rng.permuted(drawn[1:], axis=1, out=drawn[1:])
     return drawn

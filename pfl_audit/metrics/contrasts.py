@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pfl_audit.metrics.arrays import Bools, Counts, Floats, blocks, by_rows, permuted_rows
+from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers, blocks, by_rows, permuted_rows
 from pfl_audit.metrics.intervals import Estimate, estimate
 from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted, standardised
 
@@ -77,27 +77,36 @@ def difference(first: Contrast, second: Contrast) -> Contrast:
     return lambda members, others: first(members, others) - second(members, others)
 
 
-def observed(contrast: Contrast, labels: Bools) -> float:
+def observed(contrast: Contrast, labels: Bools | Integers, least: int = 1) -> float:
     """The number itself; NaN where a class has nothing to compare."""
-    return float(contrast(labels[None].astype(np.float64), (~labels)[None].astype(np.float64))[0])
+    members, others = labels >= least, labels == 0
+    return float(contrast(members[None].astype(np.float64), others[None].astype(np.float64))[0])
 
 
-def resampled(contrast: Contrast, labels: Bools, weights: Floats | Counts, chance: float = 0.0) -> Estimate:
+def resampled(
+    contrast: Contrast, labels: Bools | Integers, weights: Floats | Counts, chance: float = 0.0, least: int = 1
+) -> Estimate:
     """The number with its interval over resampled providers.
 
     Args:
         contrast: Statistic of the providers' weights.
-        labels: bool (n,), membership.
+        labels: bool (n,), membership; or int (n,), 0 for non-members.
         weights: How often each provider is drawn, (resamples, n): ``intervals.bootstrap_weights``, or
             ``bootstrap_counts(...).T``.
         chance: Added to it all, such as 0.5 for an area.
+        least: Smallest label of the members that count.
     """
-    samples = by_rows(lambda rows: contrast(rows * labels, rows * ~labels), weights)
-    return estimate(observed(contrast, labels) + chance, samples + chance)
+    members, others = labels >= least, labels == 0
+    samples = by_rows(lambda rows: contrast(rows * members, rows * others), weights)
+    return estimate(observed(contrast, labels, least) + chance, samples + chance)
 
 
 def permuted(
-    contrasts: Sequence[Contrast], labels: Bools, rng: np.random.Generator, permutations: int = PERMUTATIONS
+    contrasts: Sequence[Contrast],
+    labels: Bools | Integers,
+    rng: np.random.Generator,
+    permutations: int = PERMUTATIONS,
+    least: Sequence[int] = (),
 ) -> Permuted:
     """Permute labels over providers, and compare each number with the largest that chance gives any of them.
 
@@ -106,12 +115,14 @@ def permuted(
 
     Args:
         contrasts: One at least.
-        labels: bool (n,), membership.
+        labels: bool (n,), membership; or int (n,), 0 for non-members.
         permutations: Number of permutations.
+        least: Smallest label of the members that count for each contrast; all members by default.
     """
 
-    def found(drawn: Bools) -> Floats:
-        members, others = drawn.astype(np.float64), (~drawn).astype(np.float64)
-        return np.stack([contrast(members, others) for contrast in contrasts], axis=1)
+    def found(drawn: Bools | Integers) -> Floats:
+        others = (drawn == 0).astype(np.float64)
+        pairs = zip(contrasts, least or [1] * len(contrasts), strict=True)
+        return np.stack([contrast((drawn >= one).astype(np.float64), others) for contrast, one in pairs], axis=1)
 
     return standardised(np.nan_to_num(by_rows(found, permuted_rows(labels, rng, permutations))))

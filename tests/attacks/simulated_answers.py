@@ -1,5 +1,7 @@
 """Answers without a model: pages whose value was taken off, questions about new pages, and ids."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -111,3 +113,34 @@ def numbers(rng: np.random.Generator, count: int, digits: int) -> list[str]:
     """So many different ids of so many digits."""
     drawn = rng.choice(10**digits, size=count, replace=False)
     return [f"{number:0{digits}d}" for number in drawn]
+
+
+def repeated(
+    rng: np.random.Generator,
+    sizes: Sequence[int],
+    *,
+    others: int | None = None,
+    shifts: Sequence[float] = (0.0, 0.0, 0.0, 0.0),
+    heavy: bool = False,
+) -> pd.DataFrame:
+    """Pages of members whose values stand on 1, 2, 5 and 20 training pages.
+
+    Args:
+        rng: Draws all of it.
+        sizes: Members of each number of training pages.
+        others: Non-members; as many as members by default.
+        shifts: Added to the likelihood ratio of each.
+        heavy: As ``pages`` takes it; those with most pages then stand on most training pages.
+    """
+    members = sum(sizes)
+    frame = pages(rng, members, members if others is None else others, heavy=heavy)
+    place = frame["unit"].str[1:].astype(int)
+    order = np.arange(members)
+    if heavy:
+        counts = frame[frame["member"]].groupby("unit").size().to_numpy()
+        order = np.argsort(np.argsort(counts, kind="stable"), kind="stable")
+    group = np.repeat(np.arange(len(sizes)), sizes)[order]
+    held = np.append(np.array([1, 2, 5, 20])[group], 0)
+    shift = np.append(np.array(shifts)[group], 0.0)
+    at = np.minimum(place, members)
+    return frame.assign(held=held[at], loss=frame["loss"] - shift[at], ratio=frame["ratio"] + shift[at])

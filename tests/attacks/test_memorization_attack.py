@@ -19,7 +19,7 @@ from pfl_audit.core.results import Check
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.corpus import Corpus
-from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.document import Document, Membership, Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.synthetic.generator import Recipe, make_corpus
 from pfl_audit.models.protocol import Response
@@ -213,7 +213,7 @@ def test_evidence_is_kept_whole_privately_and_masked_in_the_report(folder: Path,
 @pytest.mark.slow
 def test_tables_are_in_the_order_of_pseudonyms(folder: Path, tmp_path: Path) -> None:
     check = run(folder, tmp_path, lambda query, blue: query.document.provider.lower())[NAME]
-    giveaway, skipped, clues = (table.rows for table in check.tables)
+    giveaway, skipped, clues = (table.rows for table in check.tables[:3])
     assert len(giveaway) > 20
     assert {row[2] for row in giveaway} <= {"2 to 4", "5 or more"}
     for rows in ([row for row in giveaway if row[1] == "member"], skipped, clues):
@@ -269,3 +269,14 @@ def test_what_stands_on_the_page_is_no_disclosure(page: Callable[..., Document])
     answers = {"q1": "91-0837469", "q2": "91 0837469"}
     (found,) = disclosures(asked, answers, {"q1": "", "q2": "91-0837469"}, blue)
     assert (found.times, found.secret_of, found.said_before) == (1, ("Owner",), 1)
+
+
+def test_values_on_training_pages_are_counted_in_blue(folder: Path, tmp_path: Path) -> None:
+    checks = run(folder, tmp_path, lambda query, blue: "a guess", checks={NAME})
+    table = checks[NAME].tables[-1]
+    assert table.title == "Members by the number of training pages that hold their value"
+    members = sum(label is Membership.MEMBER for label in opened(folder, "red").membership.values())
+    assert 0 < sum(int(str(row[1])) for row in table.rows) <= members
+    assert all(int(str(row[1])) >= 5 for row in table.rows)
+    without = run(folder, tmp_path / "without", lambda query, blue: "a guess", checks={NAME}, blue=False)
+    assert not without[NAME].tables[-1].title.startswith("Members by")

@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pfl_audit.attacks.memorization.measures import smallest_gap
 from pfl_audit.metrics.arrays import Floats, permuted_rows
 from pfl_audit.metrics.contrasts import area, item_gap, resampled
 from pfl_audit.metrics.intervals import bootstrap_counts
+from pfl_audit.metrics.smallest_gap import smallest_gap
 
 
 def bootstrap(units: int, rng: np.random.Generator) -> Floats:

@@ -102,7 +102,7 @@ def test_reference_models_are_asked_and_listed(plan: AuditPlan, make_checkpoint:
     assert {check.id: check.status for check in results.checks} == dict.fromkeys(
         ("membership.lira", "membership.rmia", "membership.provider"), "ran"
     )
-    assert [one.path for one in results.references] == [Path(name).name for name in names]
+    assert [Path(one.path).name for one in results.references] == [Path(name).name for name in names]
     assert len({one.sha256 for one in (results.target, *results.references)}) == 3
     assert read_results(plan.out) == results
     written = (plan.out / "results.json").read_text()

@@ -12,17 +12,17 @@ ROOMS: Final = {
     "attacks/guesses": (297, 5),
     "attacks/inversion": (9422, 134),
     "attacks/membership": (1301, 15),
-    "attacks/memorization": (1722, 19),
-    "attacks/questions": (895, 11),
+    "attacks/memorization": (1775, 20),
+    "attacks/questions": (871, 11),
     "attacks/reconstruction": (2063, 27),
     "fixtures": (454, 6),
     "pfl_audit": (715, 16),
-    "pfl_audit/cli": (3131, 34),
-    "pfl_audit/core": (3147, 47),
-    "pfl_audit/documents": (4761, 69),
-    "pfl_audit/fitness": (823, 11),
-    "pfl_audit/importing": (882, 11),
-    "pfl_audit/metrics": (428, 11),
+    "pfl_audit/cli": (3113, 34),
+    "pfl_audit/core": (3144, 47),
+    "pfl_audit/documents": (4632, 66),
+    "pfl_audit/fitness": (766, 10),
+    "pfl_audit/importing": (916, 11),
+    "pfl_audit/metrics": (478, 12),
     "pfl_audit/models": (8478, 153),
     "pfl_audit/privacy": (1178, 19),
     "pfl_audit/training": (4873, 78),
@@ -32,11 +32,11 @@ ROOMS: Final = {
 
 WHOLE: Final = 46_500
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 36_110
+STATEMENTS: Final = 35_996
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()
 """Circles of imports for type checkers alone that are accepted, at most 3; others, late imports included, are none."""
 
-CPU_SECONDS: Final = {"first": 560, "second": 2400}
+CPU_SECONDS: Final = {"first": 560, "second": 1300}
 """Most CPU seconds that durations.json may state for the tests of a tier."""
