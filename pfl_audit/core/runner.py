@@ -30,7 +30,7 @@ from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import SUBJECTS, AuditJob, Estimate, EstimatedSubject, ModelFacts, Opened, asked_of
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
-from pfl_audit.core.verdict import Budget
+from pfl_audit.core.verdict import Budget, with_interval_told
 from pfl_audit.errors import (
     NotAuditableError,
     UsageError,
@@ -267,7 +267,7 @@ class AuditRun:
             for name, settings in self.settings.items()
         }
         return [
-            done[key].model_copy(
+            with_interval_told(done[key], common.budget).model_copy(
                 update={
                     "subject": self.subject_of(spec),
                     "required": self.is_required(spec),
