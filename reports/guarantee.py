@@ -5,19 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pfl_audit.core.contradiction import contradicts_guarantee, exceeds_guarantee, surest_bounded
+from pfl_audit.core.contradiction import most_allowed, surest_bounded
 from pfl_audit.core.numbers import interval, number
 from pfl_audit.core.results import Check, Metric, Results, Table
 from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, PrivacyGuarantee
 from pfl_audit.reports.words import slice_name
 
-_WORDS: Final = {"holds": "Holds", "weaker": "Weaker", "unknown": "Unconfirmed"}
+_WORDS: Final = {
+    "holds": "Holds",
+    "weaker": "Weaker",
+    "unknown": "Unconfirmed",
+    "in doubt": "In doubt",
+    "unexplained": "Does not explain",
+    "contradicted": "Contradicted",
+}
 _ACCOUNTING: Final = {
     "valid": "valid: the adversary knows which clients took part",
     "published": "published: as if every provider were drawn independently; no guarantee where clients are sampled",
 }
 _PRIORS: Final = (1e-4, 1e-3, 1e-2, 1e-1, 0.5)
-_MARKS: Final = {"holds": "none", "weaker": "weak", "unknown": "unresolved"}
+_MARKS: Final = {
+    "holds": "none",
+    "weaker": "weak",
+    "unknown": "unresolved",
+    "in doubt": "unresolved",
+    "unexplained": "weak",
+    "contradicted": "leak",
+}
 
 
 @dataclass(frozen=True)
@@ -57,13 +71,6 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
     if review.claim is None:
         return GuaranteeView(mark, word, "a privacy guarantee", f"The stated guarantee {review.text}.", ())
     canaries = next((check for check in results.checks if any(one.role == "epsilon" for one in check.metrics)), None)
-    by_canaries = canaries is not None and canaries.finding is not None and canaries.finding.level == "leak"
-    if by_canaries or contradicts_guarantee(results):
-        mark, word = "leak", "Contradicted"
-    elif exceeds_guarantee(results):
-        mark, word = "weak", "Does not explain"
-    elif exceeds_guarantee(results, choice=False):
-        mark, word = "unresolved", "In doubt"
     return GuaranteeView(
         mark=mark,
         word=word,
@@ -171,19 +178,20 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
     kept = {name: value for name, value in best.metric.slice.items() if name != "model"}
     what = " · ".join(filter(None, (best.check.title, slice_name(kept))))
     measured = f"{number(best.metric)} {interval(best.metric)} ({what})"
-    if contradicts_guarantee(results):
+    most = most_allowed(review)
+    if best.metric.ci is None or best.metric.ci[0] <= most:
+        measured += ": does not contradict the guarantee"
+    elif best.low <= most:
+        measured += ": above what is allowed, but not once the choice of the best attack is counted"
+    elif review.worth == "contradicted":
         measured += (
             f": contradicts the guarantee, even with the interval widened for the choice (from {_share(best.low)})"
         )
-    elif exceeds_guarantee(results):
+    else:
         measured += (
             ": more than the guarantee allows, and not explained by it: the guarantee is false, or members and "
             "non-members differ in more than membership"
         )
-    elif exceeds_guarantee(results, choice=False):
-        measured += ": above what is allowed, but not once the choice of the best attack is counted"
-    else:
-        measured += ": does not contradict the guarantee"
     return ("The guarantee allows", allowed), ("Measured at best", measured)
 
 

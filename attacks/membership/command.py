@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from pfl_audit.attacks.membership.specs import MembershipSettings
-from pfl_audit.attacks.questions.inputs import CORPUS_FIELDS, ENDPOINT_FIELDS, QuestionInputs
+from pfl_audit.attacks.questions.inputs import CONTROL_FIELDS, CORPUS_FIELDS, ENDPOINT_FIELDS, QuestionInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.settings_options import Options
 from pfl_audit.core.settings import Settings
@@ -37,7 +37,7 @@ COMMAND = AuditCommand(
                 *CORPUS_FIELDS,
                 "answers",
                 "pretrained",
-                "control",
+                *CONTROL_FIELDS,
                 "references",
                 "prompt",
                 "classes_random",

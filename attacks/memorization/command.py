@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pfl_audit.attacks.memorization.specs import MemorizationSettings
-from pfl_audit.attacks.questions.inputs import CORPUS_FIELDS, ENDPOINT_FIELDS, QuestionInputs
+from pfl_audit.attacks.questions.inputs import CONTROL_FIELDS, CORPUS_FIELDS, ENDPOINT_FIELDS, QuestionInputs
 from pfl_audit.cli.audit_command import AuditCommand, Request
 from pfl_audit.cli.console import note, print_json
 from pfl_audit.cli.settings_options import Options
@@ -104,7 +104,7 @@ COMMAND = AuditCommand(
         Options(
             "questions",
             QuestionInputs,
-            (*CORPUS_FIELDS, "answers", "pretrained", "blue", "control", "prompt", "ocr", *ENDPOINT_FIELDS),
+            (*CORPUS_FIELDS, "answers", "pretrained", "blue", *CONTROL_FIELDS, "prompt", "ocr", *ENDPOINT_FIELDS),
         ),
     ),
     choice=Options("choice", Choice),

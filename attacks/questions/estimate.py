@@ -30,7 +30,8 @@ def estimate_questions(inputs: QuestionInputs, job: AuditJob) -> Estimate:
     """
     red = audited_corpus(inputs)
     questions = max(job.planned(red), len(red.queries))
-    models = 1 + sum(name is not None for name in (inputs.pretrained, inputs.control)) + len(inputs.references)
+    beside = (inputs.pretrained, inputs.control, inputs.train_control or None)
+    models = 1 + sum(name is not None for name in beside) + len(inputs.references)
     if inputs.endpoint is not None:
         note = "The endpoint is not asked; its own estimate is shown, and asked about, before the first question"
         return Estimate(questions, models, None, 0, None, note)

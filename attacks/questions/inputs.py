@@ -22,6 +22,8 @@ CORPUS_FIELDS = ("red", "members", "non_members", "unit", "groups")
 """Inputs that name the documents to ask about."""
 ClassesRandom = Literal["units", "groups"]
 """What was drawn at random into members and non-members: each unit by itself, or whole groups."""
+CONTROL_FIELDS = ("control", "train_control", "train_control_steps")
+"""Inputs that give a control, or have it trained."""
 _SHARED: Final = Flag(panel="Endpoint: docs/endpoint.md", shared=True)
 
 
@@ -120,6 +122,16 @@ class QuestionInputs(EndpointInputs):
     control: Annotated[str | None, Flag(default="the pre-trained model", shared=True, checkpoint=True)] = Field(
         default=None,
         description="Checkpoint as competent as the model that saw neither members nor non-members (an out-model).",
+    )
+    train_control: Annotated[bool, Flag(shared=True)] = Field(
+        default=False,
+        description="Train the control from --pretrained on a third of the non-members, which leave the audit.",
+    )
+    train_control_steps: Annotated[int, Flag(shared=True)] = Field(
+        default=400,
+        ge=1,
+        le=1_000_000,
+        description="Steps of --train-control; more where the control reads too little.",
     )
     references: Annotated[tuple[str, ...], Flag("--reference", shared=True, checkpoint=True)] = Field(
         default=(),

@@ -47,8 +47,8 @@ class OpenedQuestions(QuestionParts):
     """Models and documents of an audit by questions."""
 
     inputs: QuestionInputs
-    arithmetic: Mapping[str, str] = field(default_factory=dict)
-    """How answers were computed, for the report."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """How answers were computed, and a control was trained, for the report."""
 
     def have(self) -> frozenset[str]:
         """Capabilities of the model, and what is given beside it."""
@@ -98,7 +98,7 @@ class OpenedQuestions(QuestionParts):
             queries=len(corpus.queries),
             classes_random=self.inputs.classes_random is not None,
             groups_random=self.inputs.classes_random == "groups",
-            facts={**self.arithmetic, **({"Groups": line} if (line := groups_line(corpus)) else {})},
+            facts={**self.facts, **({"Groups": line} if (line := groups_line(corpus)) else {})},
             problems=list_problems(corpus.problems, unanswered, redactor),
             unusable=count_problems(corpus.problems, unanswered, redactor),
         )
@@ -173,6 +173,11 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     if line := groups_line(red):
         job.progress.say(line)
     blue = training_corpus(inputs, red)
+    facts: dict[str, str] = {}
+    if inputs.train_control:
+        from pfl_audit.attacks.questions.trained_control import train_control
+
+        red, inputs, facts["control"] = train_control(inputs, job, red, blue, red.groups)
     sample = sample_of(red) if job.precision != "fp32" else []
     before = opened(inputs.pretrained, "pre-trained") if inputs.pretrained else None
     control = opened(inputs.control, "control") if inputs.control else None
@@ -187,7 +192,7 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
     _require_different(model, before, control, references)
     return OpenedQuestions(
         inputs=inputs,
-        arithmetic=facts_of(job.precision, differences),
+        facts=facts | facts_of(job.precision, differences),
         target=engine(model, job.model),
         red=red,
         pretrained=engine(before, inputs.pretrained) if before else None,

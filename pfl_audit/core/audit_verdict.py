@@ -25,7 +25,6 @@ def decide(
     policy: GatePolicy | None = None,
     *,
     guarantee: GuaranteeReview | None = None,
-    contradicted: bool = False,
     datasets: Sequence[Data] = (),
     audited: str = "the model",
 ) -> Verdict:
@@ -35,8 +34,7 @@ def decide(
         checks: All of the audit.
         fail_on: Findings that make the command fail.
         policy: Requirements, gates by number, waivers and baseline; none if not given.
-        guarantee: Review of the privacy guarantee, for gates on it.
-        contradicted: Whether an attack measured more than the guarantee allows.
+        guarantee: Review of the privacy guarantee with what attacks measured, for gates on it.
         datasets: What the audit asked about, for the comparison with the baseline.
         audited: What the findings are about, in a sentence.
     """
@@ -74,11 +72,7 @@ def decide(
     results = [
         result
         for limit in policy.limits
-        for result in (
-            [hold_guarantee(limit, guarantee, contradicted=contradicted)]
-            if limit.check == GUARANTEE
-            else hold(limit, checks)
-        )
+        for result in ([hold_guarantee(limit, guarantee)] if limit.check == GUARANTEE else hold(limit, checks))
     ]
     gate = Gate(
         fail_on=fail_on,

@@ -1,16 +1,24 @@
-"""Whether an attack was more accurate than the stated privacy guarantee allows."""
+"""Worth of a stated privacy guarantee once it is held against what attacks measured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Final
 
-from pfl_audit.core.results import Check, Data, Metric, Results
+from pfl_audit.core.schema import Check, Data, Metric
+from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee, Worth
 
 _LEVEL = 0.95
 _MOST_GUESSES = 1 << 20
 """Of a results.json, which may be from elsewhere; the bounds take time and memory for each."""
+_MEASURED: Final[dict[Worth, str]] = {
+    "in doubt": "the best attack exceeds what it allows, but not once its choice is counted",
+    "unexplained": "more was measured than it allows",
+    "contradicted": "contradicted by what was measured",
+}
+"""What is said of a guarantee against which something was measured, by its worth."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,49 @@ def surest_bounded(checks: Sequence[Check]) -> Measured | None:
     return Measured(check, metric, value - wider * (value - low), 2 * tail / len(found))
 
 
-def contradicts_guarantee(results: Results) -> bool:
+def held_against(
+    review: GuaranteeReview | None, checks: Sequence[Check], datasets: Sequence[Data]
+) -> GuaranteeReview | None:
+    """Return the review of a guarantee whose worth and text count what the attacks of the audit measured.
+
+    Every reader, from the first page to a gate, takes the worth from here: results.json holds it.
+
+    Args:
+        review: Review by accounting alone; one that attacks have changed already is returned as it is.
+        checks: All of the audit.
+        datasets: What the audit asked about.
+    """
+    if review is None or review.claim is None or review.worth in _MEASURED:
+        return review
+    worth = _measured_worth(review, review.claim, checks, datasets)
+    if worth is None:
+        return review
+    return review.model_copy(update={"worth": worth, "text": f"{review.text}; {_MEASURED[worth]}"})
+
+
+def _measured_worth(
+    review: GuaranteeReview, claim: PrivacyGuarantee, checks: Sequence[Check], datasets: Sequence[Data]
+) -> Worth | None:
+    """Worth by what was measured; None where that speaks not against the guarantee."""
+    canaries = (one for one in checks if any(metric.role == "epsilon" for metric in one.metrics))
+    if any(one.finding is not None and one.finding.level == "leak" for one in canaries):
+        return "contradicted"
+    measured = surest_bounded(checks)
+    if measured is None or measured.metric.ci is None or measured.metric.ci[0] <= most_allowed(review):
+        return None
+    if measured.low <= most_allowed(review):
+        return "in doubt"
+    return "contradicted" if _contradicts(review, claim, measured, datasets) else "unexplained"
+
+
+def most_allowed(review: GuaranteeReview) -> float:
+    """Largest balanced accuracy that the stated guarantee and its mechanism allow, if the classes are alike."""
+    return min((one for one in (review.claimed_accuracy, review.largest_accuracy) if one is not None), default=1.0)
+
+
+def _contradicts(
+    review: GuaranteeReview, claim: PrivacyGuarantee, measured: Measured, datasets: Sequence[Data]
+) -> bool:
     """Whether an attack was more accurate than the stated guarantee allows any attack on drawn classes to be.
 
     Guesses of one run depend on each other, so the bound of their number is one for dependent guesses: that of
@@ -54,22 +104,14 @@ def contradicts_guarantee(results: Results) -> bool:
     two classes of the size of the smaller have. Classes that were not drawn may differ in their documents, and
     contradict nothing; nor do classes of whole groups, of which one unit is no draw of its own.
     """
-    review, measured = results.target.claim_review, surest_bounded(results.checks)
-    if review is None or review.claim is None or measured is None or not exceeds_guarantee(results):
-        return False
-    value, providers = measured.metric.value, _balanced(measured, results.datasets)
-    if (
-        not value
-        or not providers
-        or providers > _MOST_GUESSES
-        or not any(data.classes_random and not data.groups_random for data in results.datasets)
-    ):
+    value, providers = measured.metric.value, _balanced(measured, datasets)
+    drawn = any(data.classes_random and not data.groups_random for data in datasets)
+    if not value or not providers or providers > _MOST_GUESSES or not drawn:
         return False
     # Late, since hardly an audit needs them, and they import most of scipy.
     from pfl_audit.privacy.lower_bounds import Guesses, contradicts, p_value
     from pfl_audit.privacy.pld import SampledGaussian
 
-    claim = review.claim
     guesses = Guesses(providers, providers, min(providers, int(value * providers)))
     if review.largest_accuracy is None or review.worth == "weaker":
         return p_value(guesses, claim.epsilon, claim.delta) <= measured.error
@@ -84,17 +126,3 @@ def _balanced(measured: Measured, datasets: Sequence[Data]) -> int:
     if data is None or not data.members + data.non_members:
         return providers
     return 2 * (providers * min(data.members, data.non_members) // (data.members + data.non_members))
-
-
-def exceeds_guarantee(results: Results, *, choice: bool = True) -> bool:
-    """Whether an attack was more accurate than the stated guarantee or its mechanism allows, if classes are alike.
-
-    Args:
-        results: Results of the audit.
-        choice: Whether the interval is widened for the choice of the best attack.
-    """
-    review, measured = results.target.claim_review, surest_bounded(results.checks)
-    if review is None or measured is None or measured.metric.ci is None:
-        return False
-    allowed = [most for most in (review.claimed_accuracy, review.largest_accuracy) if most is not None]
-    return bool(allowed) and (measured.low if choice else measured.metric.ci[0]) > min(allowed)

@@ -179,22 +179,23 @@ def metrics_of(check: Check, name: str) -> list[Metric]:
     return first or exact or found
 
 
-def hold_guarantee(limit: Limit, review: GuaranteeReview | None, *, contradicted: bool) -> LimitResult:
+def hold_guarantee(limit: Limit, review: GuaranteeReview | None) -> LimitResult:
     """What a gate says of the privacy guarantee: the effective epsilon, over all runs on the same data.
 
     Args:
         limit: The gate.
-        review: Review of the guarantee; None where the model states none.
-        contradicted: Whether an attack measured more than the guarantee allows.
+        review: Review of the guarantee with what attacks measured; None where the model states none.
     """
     if review is None or review.claim is None:
         return _result(limit, GUARANTEE, "not audited", reason="the model states no privacy guarantee that can be read")
+    if review.worth == "contradicted":
+        # Without a number to compare: a baseline with the same epsilon excuses no false guarantee.
+        return _result(limit, GUARANTEE, "failed", metric=limit.metric, reason=f"the guarantee is false: {review.text}")
+    if review.worth in ("in doubt", "unexplained"):
+        return _result(limit, GUARANTEE, "not audited", reason=f"the guarantee is {review.worth}: {review.text}")
     if review.worth == "unknown" or review.epsilon is None:
         return _result(limit, GUARANTEE, "not audited", reason=f"the guarantee cannot be checked: {review.text}")
     value = guaranteed(review, limit.metric)
-    if contradicted:
-        reason = "an attack was more accurate than the guarantee allows"
-        return _result(limit, GUARANTEE, "failed", compared=value, metric=limit.metric, reason=reason)
     status: LimitStatus = "passed" if limit.holds(value) else "failed"
     return _result(limit, GUARANTEE, status, compared=value, metric=limit.metric)
 

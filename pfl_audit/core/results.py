@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from pfl_audit.core import limits
+from pfl_audit.core.contradiction import held_against
 from pfl_audit.core.curves import Curve as Curve
 from pfl_audit.core.curves import Series as Series
 from pfl_audit.core.fields import READ, Name, Part, few, is_read, measure
@@ -179,7 +180,7 @@ def read_results(place: Path) -> Results:
         current = from_version_1(value) if version == "1" else value
         if isinstance(current, dict):
             current = {**current, "schema_version": VERSION}
-        return Results.model_validate(current, strict=True, context=READ)
+        found = Results.model_validate(current, strict=True, context=READ)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _FIELDS)
@@ -187,6 +188,9 @@ def read_results(place: Path) -> Results:
         raise AuditError(f"{path} does not fit schema {version}{at}: {first['msg']}", _REMEDY) from error
     except ValueError as error:
         raise AuditError(f"{path} does not fit schema {version}: {error}", _REMEDY) from error
+    # Files of before, and from elsewhere, state the worth by accounting alone.
+    review = held_against(found.target.claim_review, found.checks, found.datasets)
+    return found.model_copy(update={"target": found.target.model_copy(update={"claim_review": review})})
 
 
 _PARTS: tuple[type[BaseModel], ...] = (*Part.__subclasses__(), GuaranteeReview, PrivacyGuarantee, GuaranteeSampling)

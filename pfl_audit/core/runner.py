@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from pfl_audit.core.attack import ATTACKS, CheckSpec, InstalledAttack, choose_checks, planned_questions, unmet_needs
 from pfl_audit.core.audit_verdict import audited, decide
 from pfl_audit.core.context import AuditContext
-from pfl_audit.core.contradiction import contradicts_guarantee
+from pfl_audit.core.contradiction import held_against
 from pfl_audit.core.dossier import CONFIGURATION
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
 from pfl_audit.core.failures import failure
@@ -30,7 +30,7 @@ from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import SUBJECTS, AuditJob, Estimate, EstimatedSubject, ModelFacts, Opened, asked_of
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
-from pfl_audit.core.verdict import Budget
+from pfl_audit.core.verdict import Budget, with_interval_told
 from pfl_audit.errors import (
     NotAuditableError,
     UsageError,
@@ -267,7 +267,7 @@ class AuditRun:
             for name, settings in self.settings.items()
         }
         return [
-            done[key].model_copy(
+            with_interval_told(done[key], common.budget).model_copy(
                 update={
                     "subject": self.subject_of(spec),
                     "required": self.is_required(spec),
@@ -327,11 +327,13 @@ class AuditRun:
             next((_target(*one) for one in beside if one is not None), None)
             for beside in zip(*((one.before, one.public, one.control) for one in models), strict=True)
         )
+        target = _target(models[0].target, self.plan.model)
+        review = held_against(target.claim_review, checks, datasets)
         results = Results(
             title=self.plan.title,
             verdict=decide(checks, "never"),
             release=self.plan.release,
-            target=_target(models[0].target, self.plan.model),
+            target=target.model_copy(update={"claim_review": review}),
             pretrained=before,
             public=public,
             control=control,
@@ -345,8 +347,7 @@ class AuditRun:
             checks,
             self.plan.fail_on,
             self.policy,
-            guarantee=results.target.claim_review,
-            contradicted=contradicts_guarantee(results),
+            guarantee=review,
             datasets=datasets,
             audited=audited(datasets, checks),
         )

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pfl_audit.core.schema import Level
+from pfl_audit.core.numbers import headline, in_format
+from pfl_audit.core.schema import Check, Level
 
 LEAK_BUDGET: Final = 0.05
 """Chance that an audit of a model that leaks nothing reports a leak, shared out among its findings (Bonferroni)."""
@@ -82,3 +83,33 @@ def level_of(
 def at_most_weak(level: Level) -> Level:
     """The level of what is no leak by itself, or cannot be distinguished from one."""
     return "weak" if level == "leak" else level
+
+
+def with_interval_told(check: Check, budget: Budget) -> Check:
+    """Return a check whose finding tells how its level and the printed interval of its number differ, if they do.
+
+    Intervals are two-sided at 95 % and of one number; a level rests on tests and one-sided bounds at the share of the
+    finding, of which some compare the number with others. So a sign may stand beside an interval that holds chance, and
+    none beside one that does not.
+
+    Args:
+        check: Of any family.
+        budget: Budget that its level was decided with.
+    """
+    finding, shown = check.finding, headline(check)
+    if finding is None or shown is None or shown.ci is None or shown.chance is None:
+        return check
+    found = finding.level in ("leak", "weak")
+    if found == (shown.ci[0] > shown.chance):
+        return check
+    share = budget.leak if finding.level == "leak" else budget.weak
+    interval = f"The interval of the number is two-sided at {100 * (shown.level or 0.95):.3g} %"
+    chance = in_format(shown.chance, shown.format)
+    if found:
+        told = f"{interval} and holds {chance}; the level rests on one-sided tests and bounds at {100 * share:.2g} %"
+    else:
+        told = (
+            f"{interval} and of this number alone, without {chance}; a sign needs enough data, and that every test, "
+            f"bound and comparison of the finding agrees at {100 * share:.2g} %"
+        )
+    return check.model_copy(update={"finding": finding.model_copy(update={"text": f"{finding.text} {told}."})})

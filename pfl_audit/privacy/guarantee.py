@@ -106,6 +106,10 @@ class AllowedReconstruction(BaseModel):
     by_epsilon: Chance = Field(description="The same by the effective epsilon alone, or by the stated one")
 
 
+Worth = Literal["holds", "weaker", "unknown", "in doubt", "unexplained", "contradicted"]
+"""Worth of a stated guarantee: by accounting alone (the first three), or by what attacks measured, the worst last."""
+
+
 class GuaranteeReview(BaseModel):
     """Review of a stated guarantee.
 
@@ -116,7 +120,10 @@ class GuaranteeReview(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     claim: PrivacyGuarantee | None = Field(description="Stated guarantee; None if it cannot be read")
-    worth: Literal["holds", "weaker", "unknown"] = Field(description="`holds`, `weaker` than stated, or `unknown`")
+    worth: Worth = Field(
+        description="By accounting `holds`, `weaker` than stated, or `unknown`; by what attacks measured `in doubt`, "
+        "`unexplained` or `contradicted`"
+    )
     text: Sentence = Field(description="The review in a sentence")
     epsilon: Finite | None = Field(
         default=None, description="Effective epsilon, by valid accounting for the rounds run"

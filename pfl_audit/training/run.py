@@ -251,7 +251,7 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
                 "a private run cannot begin from nothing: its tokenizer would be learnt from the documents",
                 "Give --from a public checkpoint",
             )
-    corpus = open_corpus(run.data, "blue")
+    corpus = run.corpus or open_corpus(run.data, "blue")
     train, valid = split_queries(corpus)
     if not train:
         raise NotAuditableError(f"{run.data} holds no BLUE training document", "Give a corpus with a blue_train part")

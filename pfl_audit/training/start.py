@@ -34,7 +34,7 @@ class TrainRun:
     """Where a run begins and ends.
 
     Attributes:
-        data: Corpus; its BLUE training part is trained on.
+        data: Path of the corpus whose BLUE training part is trained on.
         start: Checkpoint to begin with, or None for random weights.
         size: Of a model from nothing.
         vocabulary: Of a tokenizer from nothing.
@@ -48,6 +48,7 @@ class TrainRun:
         pretraining: Self-pretraining before, on the same pages; None without.
         canaries: Document canaries that are planted among the providers, or None.
         keep_updates: Whether every message of a federation is kept beside the checkpoint; no part of its identity.
+        corpus: Corpus in memory in place of ``data``, or None.
     """
 
     data: Path
@@ -65,6 +66,7 @@ class TrainRun:
     pretraining: Pretraining | None = None
     canaries: CanarySettings | None = None
     keep_updates: bool = False
+    corpus: Corpus | None = None
 
     @property
     def budget(self) -> Ledger:

@@ -120,7 +120,18 @@ CASES: dict[str, tuple[list[Check], FailOn, dict[str, Any], dict[str, Any], int]
         [name(0.01, 0.02)], "leak", {"gates": [EPSILON]}, {"guarantee": guarantee(None, "unknown")}, 3
     ),
     "a guarantee that an attack contradicts": (
-        [name(0.01, 0.02)], "leak", {"gates": [EPSILON]}, {"guarantee": guarantee(6.0), "contradicted": True}, 1
+        [name(0.01, 0.02)], "leak", {"gates": [EPSILON]}, {"guarantee": guarantee(6.0, "contradicted")}, 1
+    ),
+    "a contradicted guarantee whose epsilon is that of the baseline": (
+        [name(0.0, 0.0)], "leak",
+        {"gates": [EPSILON], "baseline": results(name(0.0, 0.0), review=guarantee(6.0))},
+        {"guarantee": guarantee(6.0, "contradicted")}, 1,
+    ),
+    "a guarantee that is in doubt": (
+        [name(0.01, 0.02)], "leak", {"gates": [EPSILON]}, {"guarantee": guarantee(6.0, "in doubt")}, 3
+    ),
+    "a guarantee that does not explain what was measured": (
+        [name(0.01, 0.02)], "leak", {"gates": [EPSILON]}, {"guarantee": guarantee(6.0, "unexplained")}, 3
     ),
     "a leak that is waived": (
         [name(0.4, 0.5, "leak")], "leak", {"waivers": [waiver("memorization.*")]}, {}, 0

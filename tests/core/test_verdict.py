@@ -2,10 +2,10 @@ import pytest
 
 from pfl_audit.core.audit_verdict import decide, exit_code
 from pfl_audit.core.gate_policy import GatePolicy
-from pfl_audit.core.results import Check, Finding, Level, ReviewFacts
+from pfl_audit.core.results import Check, Finding, Level, Metric, ReviewFacts
 from pfl_audit.core.review import Obtained
 from pfl_audit.core.schema import FailOn
-from pfl_audit.core.verdict import COMPARED, Budget, at_most_weak, level_of
+from pfl_audit.core.verdict import COMPARED, Budget, at_most_weak, level_of, with_interval_told
 
 
 def check(
@@ -49,6 +49,30 @@ def test_none_is_said_only_where_an_effect_would_have_been_found() -> None:
     assert level_of([0.001], [lambda alpha: 1.0], budget, resolved=False) == "leak"
     assert level_of([0.001], [lambda alpha: 1.0], budget, enough=False) == "unresolved"
     assert [at_most_weak(level) for level in ("leak", "weak", "none")] == ["weak", "weak", "none"]
+
+
+@pytest.mark.parametrize(
+    ("level", "ci", "chance", "told"),
+    [
+        ("weak", (-0.023, 0.389), 0.0, "two-sided at 95 % and holds +0.0 points; the level rests on one-sided"),
+        ("leak", (-0.001, 0.389), 0.0, "tests and bounds at 5 %."),
+        ("weak", (0.001, 0.389), 0.0, None),
+        ("none", (0.021, 0.302), 0.0, "of this number alone, without +0.0 points; a sign needs"),
+        ("unresolved", (0.021, 0.302), 0.0, "every test, bound and comparison of the finding agrees at 10 %."),
+        ("none", (-0.021, 0.302), 0.0, None),
+        ("none", None, 0.0, None),
+        ("none", (0.021, 0.302), None, None),
+    ],
+)
+def test_a_level_that_its_interval_does_not_show_is_told(
+    level: Level, ci: tuple[float, float] | None, chance: float | None, told: str | None
+) -> None:
+    """A reader who sees [-2.3, 38.9] beside a weak sign, or [0.021, 0.302] beside none, reads why."""
+    number = Metric(name="gap", value=0.2, ci=ci, level=0.95, chance=chance, format="points")
+    finding = Finding(level=level, text="Found.", remedy="", metric="gap")
+    made = check().model_copy(update={"finding": finding, "metrics": [number]})
+    text = with_interval_told(made, Budget.shared(1)).finding.text  # type: ignore[union-attr]
+    assert text == "Found." if told is None else text.startswith("Found. The interval") and told in text
 
 
 def test_a_finding_needs_a_test_or_a_bound() -> None:

@@ -13,26 +13,26 @@ ROOMS: Final = {
     "attacks/inversion": (9422, 134),
     "attacks/membership": (1301, 15),
     "attacks/memorization": (1775, 20),
-    "attacks/questions": (871, 11),
+    "attacks/questions": (918, 12),
     "attacks/reconstruction": (2063, 27),
     "fixtures": (454, 6),
     "pfl_audit": (715, 16),
-    "pfl_audit/cli": (3113, 34),
-    "pfl_audit/core": (3144, 47),
+    "pfl_audit/cli": (3105, 34),
+    "pfl_audit/core": (3176, 47),
     "pfl_audit/documents": (4632, 66),
-    "pfl_audit/fitness": (766, 10),
+    "pfl_audit/fitness": (809, 11),
     "pfl_audit/importing": (916, 11),
     "pfl_audit/metrics": (478, 12),
     "pfl_audit/models": (8478, 153),
-    "pfl_audit/privacy": (1178, 19),
-    "pfl_audit/training": (4873, 78),
-    "reports": (1337, 21),
+    "pfl_audit/privacy": (1182, 19),
+    "pfl_audit/training": (4874, 78),
+    "reports": (1345, 21),
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
 
 WHOLE: Final = 46_500
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 35_996
+STATEMENTS: Final = 36_010
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()

@@ -8,6 +8,22 @@ from tests.mutations.mutation import Mutation
 
 ATTACKS: Final = (
     Mutation(
+        "A control is trained on no group that holds a member.",
+        "attacks",
+        "pfl_audit/fitness/spare.py",
+        "if others_known.issuperset(units)]",
+        "if not others_known.isdisjoint(units)]",
+        ("tests/fitness/test_spare.py",),
+    ),
+    Mutation(
+        "A control is trained on no page that resembles an attacked one.",
+        "attacks",
+        "pfl_audit/fitness/spare.py",
+        "[*audited.documents, *others], progress)",
+        "[*others], progress)",
+        ("tests/fitness/test_spare.py",),
+    ),
+    Mutation(
         "The providers that an attacker knows are not attacked.",
         "attacks",
         "attacks/membership/evaluation.py",

@@ -32,6 +32,14 @@ DECIDING: Final = (
         ("tests/core/test_verdict.py",),
     ),
     Mutation(
+        "A level that its printed interval does not show is told.",
+        "verdicts",
+        "pfl_audit/core/verdict.py",
+        "    if found == (shown.ci[0] > shown.chance):\n",
+        "    if not found or shown.ci[0] > shown.chance:\n",
+        ("tests/core/test_verdict.py",),
+    ),
+    Mutation(
         "A waiver accepts nothing after its last day.",
         "verdicts",
         "pfl_audit/core/audit_verdict.py",

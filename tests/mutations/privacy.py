@@ -64,6 +64,14 @@ PRIVACY: Final = (
         ("tests/privacy/test_guarantee.py",),
     ),
     Mutation(
+        "A guarantee that the best attack exceeds is in doubt in results.json too.",
+        "accounting",
+        "pfl_audit/core/contradiction.py",
+        "    if measured is None or measured.metric.ci is None or measured.metric.ci[0] <= most_allowed(review):\n",
+        "    if measured is None or measured.metric.ci is None or measured.low <= most_allowed(review):\n",
+        ("tests/reports/test_guarantee.py",),
+    ),
+    Mutation(
         "Runs over the same data compose by the sum of their divergences.",
         "accounting",
         "pfl_audit/privacy/ledger_content.py",

@@ -1,16 +1,22 @@
 """The privacy guarantee in the report and in the terminal."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pfl_audit.cli.summary import show_verdict
-from pfl_audit.core.contradiction import contradicts_guarantee, surest_bounded
-from pfl_audit.core.results import Check, Metric, Results
+from pfl_audit.core.audit_verdict import decide
+from pfl_audit.core.comparison import compare
+from pfl_audit.core.contradiction import held_against, surest_bounded
+from pfl_audit.core.gate_policy import read_policy
+from pfl_audit.core.results import Check, Finding, Metric, Results, read_results, write_results
 from pfl_audit.privacy.review import review_entry
 from pfl_audit.reports.guarantee import view_guarantee
 from pfl_audit.reports.html import to_html
+from pfl_audit.reports.markdown import to_model_card
+from pfl_audit.reports.sarif import to_sarif
 from tests.privacy.test_guarantee import CLAIM, HONEST
 from tests.reports.test_html import HOSTILE, check, metric, results, tags
 
@@ -24,8 +30,24 @@ def claimed(claim: Any, *checks: Check, drawn: bool = True, groups: bool = False
             ]
         }
     )
-    target = base.target.model_copy(update={"claim_review": review_entry(claim), "training_claim": {"privacy": claim}})
-    return base.model_copy(update={"target": target})
+    target = base.target.model_copy(update={"training_claim": {"privacy": claim}})
+    return reviewed(base.model_copy(update={"target": target}), claim)
+
+
+def reviewed(found: Results, claim: Any) -> Results:
+    """The results with their guarantee held against their checks, as the runner does it."""
+    review = held_against(review_entry(claim), found.checks, found.datasets)
+    return found.model_copy(update={"target": found.target.model_copy(update={"claim_review": review})})
+
+
+def worth(found: Results) -> str:
+    review = found.target.claim_review
+    assert review is not None
+    return review.worth
+
+
+def contradicts_guarantee(found: Results) -> bool:
+    return worth(found) == "contradicted"
 
 
 def balanced(value: float, low: float, **about: Any) -> Metric:
@@ -95,6 +117,7 @@ def test_the_best_of_many_must_be_clearer_than_one(tmp_path: Path, capsys: pytes
     doubtful = claimed(HONEST, check(metrics=more))
     assert text_of(doubtful).startswith("In doubt | ")
     assert "not once the choice of the best attack is counted" in text_of(doubtful)
+    assert worth(doubtful) == "in doubt"
     show_verdict(doubtful, tmp_path, [])
     assert "not once its choice is counted" in capsys.readouterr().out
 
@@ -116,7 +139,7 @@ def test_a_forged_guarantee_does_not_explain_what_was_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     forged = claimed(HONEST, FORGED, drawn=False)
-    assert not contradicts_guarantee(forged)
+    assert worth(forged) == "unexplained"
     assert text_of(forged).startswith("Does not explain | ")
     assert "the mechanism that is stated allows 67.6" in text_of(forged)
     assert "not explained by it: the guarantee is false, or members and non-members differ" in text_of(forged)
@@ -139,7 +162,7 @@ def test_a_large_class_makes_a_small_one_no_surer() -> None:
     for members, contradicted in ((100, True), (10, False)):
         sizes = {"members": members, "non_members": 200 - members}
         data = [found.datasets[0].model_copy(update=sizes)]
-        assert contradicts_guarantee(found.model_copy(update={"datasets": data})) is contradicted
+        assert contradicts_guarantee(reviewed(found.model_copy(update={"datasets": data}), HONEST)) is contradicted
 
 
 @pytest.mark.parametrize(("value", "low", "count"), [(0.8, 0.74, 200), (0.94, 0.9, 200), (0.957, 0.8, 30)])
@@ -184,6 +207,39 @@ def test_without_a_claim_there_is_no_section(privacy: object, tmp_path: Path) ->
     html = to_html(claimed(privacy), tmp_path)
     assert 'id="guarantee"' not in html
     assert privacy is None or str(privacy) in html
+
+
+DOUBTFUL = check(metrics=[balanced(0.75, 0.69), *(balanced(0.5, 0.4, s=at) for at in range(20))])
+
+
+@pytest.mark.parametrize(("found", "drawn", "worth"), [(DOUBTFUL, True, "in doubt"), (FORGED, False, "unexplained")])
+def test_a_pipeline_reads_what_the_words_say(found: Check, drawn: bool, worth: str, tmp_path: Path) -> None:
+    """results.json and its gate, SARIF, the model card and a comparison have the worth of the first page."""
+    said = claimed(HONEST, found, drawn=drawn)
+    policy = read_policy({}, gates=["guarantee.epsilon <= 8.1"])
+    verdict = decide(said.checks, "leak", policy, guarantee=said.target.claim_review)
+    said = said.model_copy(update={"verdict": verdict})
+    write_results(said, tmp_path)
+    review = json.loads((tmp_path / "results.json").read_text())["target"]["claim_review"]
+    assert review["worth"] == worth
+    assert [one.status for one in verdict.gate.numbers] == ["not audited"]
+    for text in (to_sarif(said), to_model_card(said), compare([(said, tmp_path)] * 2).columns[0].guarantee):
+        assert review["text"].split("; ")[1] in text
+    assert read_results(tmp_path) == said
+
+
+def test_canaries_that_contradict_a_guarantee_are_its_worth() -> None:
+    measured = [metric("epsilon at least", role="epsilon")]
+    for level, expected in (("leak", "contradicted"), ("none", "holds")):
+        canaries = check(metrics=measured, finding=Finding(level=level, text="", remedy=""))
+        assert worth(claimed(HONEST, canaries)) == expected
+
+
+def test_a_file_that_states_the_worth_by_accounting_alone_is_read_with_what_was_measured(tmp_path: Path) -> None:
+    said = claimed(HONEST, FORGED, drawn=False)
+    target = said.target.model_copy(update={"claim_review": review_entry(HONEST)})
+    write_results(said.model_copy(update={"target": target}), tmp_path)
+    assert read_results(tmp_path) == said
 
 
 def test_results_with_a_claim_survive_their_file() -> None:
