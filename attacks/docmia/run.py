@@ -67,12 +67,13 @@ def score(row: AttackRow, table: pd.DataFrame, seed: int) -> Trial:
     every = np.arange(len(table))
     if row.id == "clusters":
         features = table[["distance", "steps", "before", "after"]].to_numpy(dtype=np.float64)
-        called = predict_kmeans(features, -table["distance"].to_numpy(dtype=np.float64), seed)
-        return Trial(every, called, called.astype(np.float64))
+        orient = -table["distance"].to_numpy(dtype=np.float64)
+        called = predict_kmeans(features, orient, seed)
+        return Trial(every, called, called.astype(np.float64), orient)
     column = {"steps": "steps", "loss": "before"}.get(row.id, "distance")
     values = table["before"] - table["after"] if row.id == "fall" else table[column]
     scores: Floats = -np.asarray(values, dtype=np.float64)
-    return Trial(every, predict_kmeans(scores[:, None], scores, seed), scores)
+    return Trial(every, predict_kmeans(scores[:, None], scores, seed), scores, scores)
 
 
 class _Run:
@@ -132,7 +133,7 @@ class _Run:
 
         def measured(row: AttackRow, table: pd.DataFrame) -> Outcome:
             whole = score(row, table, context.seed)
-            trial = Trial(test, whole.calls[test], whole.scores[test])
+            trial = Trial(test, whole.calls[test], whole.scores[test], whole.order[test])
             return measure(row, 0, labels, (trial,), context.rng("docmia", "bootstrap"), groups)
 
         outcomes = {model: {row.id: measured(row, table) for row in rows} for model, table in tables.items()}

@@ -119,7 +119,7 @@ def decide_membership(
     tested = named(outcomes)
     beside = [control.get(one.row.id) if basis.subtracts(one.row.reference) else None for one in tested]
     scores = [
-        basis.statistic(one.trials[0].scores, other.trials[0].scores if other else None)
+        basis.statistic(one.trials[0].order, other.trials[0].order if other else None)
         for one, other in zip(tested, beside, strict=True)
     ]
     drawn = basis.relabelling

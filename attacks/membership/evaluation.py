@@ -29,11 +29,15 @@ class Trial:
         test: Rows that were attacked.
         calls: bool (len(test),).
         scores: float (len(test),); equal to the calls where the attack gives nothing finer.
+        order: float (len(test),), what is compared with the control: the scores, and for clusters what says which of
+            them the members are. Two models of the same competence may be divided in different ways, so that calls
+            differ where neither leaks.
     """
 
     test: Integers
     calls: Bools
     scores: Floats
+    order: Floats
 
 
 @dataclass(frozen=True)
@@ -136,11 +140,11 @@ def run_trial(
     columns = columns_used(row, table)
     features = table[columns].to_numpy(dtype=np.float64)
     scores: Floats | None = None
+    # acc decides which cluster are the members; nls breaks its ties.
+    orient = table["acc"].to_numpy() + 1e-6 * table["nls"].to_numpy()
     if base is not None:
         called = base.calls
     elif row.kind.startswith("clusters"):
-        # acc decides which cluster are the members; nls breaks its ties.
-        orient = table["acc"].to_numpy() + 1e-6 * table["nls"].to_numpy()
         called = classifiers.predict_kmeans(features[test], orient[test], seed, raw=choices.raw)
     elif row.kind.startswith("forest"):
         scores = classifiers.forest_scores(features[known], labels[known], features[test], seed, search=choices.search)
@@ -158,7 +162,12 @@ def run_trial(
             called, by_memory, classifiers.predict_kmeans(change[:, None], -change, seed, raw=choices.raw)
         )
         scores = None
-    return Trial(test, called, called.astype(np.float64) if scores is None else scores)
+    return Trial(
+        test,
+        called,
+        called.astype(np.float64) if scores is None else scores,
+        orient[test] if scores is None else scores,
+    )
 
 
 def evaluate(

@@ -106,7 +106,7 @@ def _assumed(basis: Basis, decision: Decision, control: str | None) -> str:
     """What the conclusion takes for granted."""
     if basis.drawn:
         drawn = "each by itself" if basis.lot == "units" else "as whole groups"
-        return f"The user declares that the classes were drawn at random, {drawn}; no control is subtracted."
+        return f"The user declares that the classes were drawn at random, {drawn} (--classes-random {basis.lot})."
     if basis.subtracted is None:
         return "No control was run."
     read = basis.readings[basis.subtracted]

@@ -19,7 +19,7 @@ def outcome(access: str, found: dict[str, float]) -> Outcome:
     """30 of 50 members and 10 of 50 others are called members; ``found`` are the rates that can be resolved."""
     row = next(row for row in every_row() if row.access == access)
     calls = np.array([place < 30 for place in range(50)] + [place < 10 for place in range(50)])
-    trial = Trial(np.arange(100), calls, calls.astype(float))
+    trial = Trial(np.arange(100), calls, calls.astype(float), calls.astype(float))
     estimates = {name: Estimate(value, value, value, np.array([value])) for name, value in found.items()}
     return Outcome(row, 5, LABELS, (trial,), estimates, {}, {}, {}, 0.5)
 

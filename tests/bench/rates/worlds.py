@@ -196,8 +196,8 @@ def models(world: World, rng: np.random.Generator, leak: float = 0.0) -> tuple[p
         leak: What training on a company adds to the logit of an answer about it.
 
     Returns:
-        Two frames with ``acc``, ``nls`` and ``llr``, the log-likelihood of the right answer, a row a question; the
-        number of its company, int (questions,).
+        Two frames with ``acc``, ``nls`` and ``log_odds_ratio``, here the log-likelihood of the right answer, a row a
+        question; the number of its company, int (questions,).
     """
     company = np.repeat(np.arange(len(world.labels)), world.questions)
     pages = world.hard[company] + rng.normal(size=len(company))
@@ -207,5 +207,7 @@ def models(world: World, rng: np.random.Generator, leak: float = 0.0) -> tuple[p
     for found, plus in ((FOUND, added[company]), (FOUND * world.found, 0.0)):
         logit = np.where(order < found, 1.0 - pages, -2.5) + plus + 0.7 * rng.normal(size=len(company))
         right = (rng.random(len(company)) < expit(logit)).astype(np.float64)
-        frames.append(pd.DataFrame({"acc": right, "nls": right, "llr": right if world.coarse else log_expit(logit)}))
+        frames.append(
+            pd.DataFrame({"acc": right, "nls": right, "log_odds_ratio": right if world.coarse else log_expit(logit)})
+        )
     return frames[0], frames[1], company
