@@ -44,7 +44,9 @@ class MembershipSettings(Settings):
         max_length=20,
         description="Attack providers (or other units) with more than s questions (repeat).",
     )
-    seeds: int = Field(default=5, ge=1, le=100, description="Draws of known providers and classifiers.")
+    seeds: Annotated[int, PaperValue(5, "section 5.2.3")] = Field(
+        default=50, ge=1, le=100, description="Draws of known providers and classifiers."
+    )
     share: float = Field(default=0.15, gt=0, lt=0.9, description="Providers whose membership APK knows (r).")
     ablate: bool = Field(default=False, description="Add the ablation of the paper's Table 11.")
     forest_search: Annotated[bool, PaperValue(True, "appendix D.4, and the reference code")] = Field(

@@ -10,8 +10,9 @@ from statistics import NormalDist
 from typing import Final, TypedDict
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
-from pfl_audit.core.verdict import COMPARED, COMPARED_ATTACKS, LEAK_BUDGET
+from pfl_audit.core.verdict import COMPARED, LEAK_BUDGET
 from pfl_audit.documents.corpus import Corpus, is_asked
 from pfl_audit.documents.document import Membership
 from pfl_audit.metrics.arrays import Floats
@@ -25,8 +26,10 @@ NEEDED: Final = ceil((ENOUGH - 0.5) / ATTACKED)
 """Providers of each class that leave so many to attack."""
 FINDINGS: Final = 10
 """Findings that share the error budget of an audit with all checks of pages."""
+NAMED: Final = 3
+"""Attacks of a membership finding that are tested together: one of each level of access."""
 ACCURACIES: Final = (0.55, 0.60, 0.70, 0.80)
-"""Balanced accuracies of an attack on providers."""
+"""AUC of the score of an attack on providers, or balanced accuracy of its calls."""
 GAPS: Final = (0.01, 0.03, 0.10)
 """Gaps in how often a value that was taken off the page is given back, members minus non-members."""
 BASE: Final = 0.05
@@ -87,15 +90,15 @@ class PowerTable:
 def power_table(corpus: Corpus) -> PowerTable | None:
     """The power of an audit with this corpus, or None where it does not hold members and non-members.
 
-    The rule that is modelled (``verdict.level_of``): an effect is found where a permutation of the labels over
-    providers is significant at LEAK_BUDGET / FINDINGS, one-sided, and, with a control, where the paired difference to
-    what the control shows is significant at COMPARED_ATTACKS or COMPARED. Without a control an attack that is
-    found is a leak only where the classes were drawn at random, else a weak sign. Statistics are taken as normal (calls
-    with a continuity correction), the control as showing nothing and as independent of the target, and the documents
-    alone as showing nothing. The bootstrap bound, which is hardly ever the stricter test, is left out.
+    The rule that is modelled: an attack on providers is found where the AUC of its score, or with a control of the
+    difference to a control's score that shares nothing with it, is significant at LEAK_BUDGET / FINDINGS / NAMED. A
+    control that shares what makes pages hard finds more. Without a control the classes must have been drawn at random.
+    A gap is found where a permutation of the labels is significant at LEAK_BUDGET / FINDINGS, one-sided, and, with a
+    control, where the paired difference to what the control shows is significant at COMPARED. Statistics are taken as
+    normal, and the documents alone as showing nothing.
 
-    An attack on providers is right for the same share of members and of non-members, ATTACKED of which are attacked.
-    A gap lies between BASE and BASE + gap; answers on pages of one provider are correlated by WITHIN.
+    ATTACKED of the providers of each class are attacked. A gap lies between BASE and BASE + gap; answers on pages of
+    one provider are correlated by WITHIN.
 
     Args:
         corpus: All of it; training pages and held-out parts of BLUE are left out.
@@ -136,21 +139,23 @@ def table_of(members: Sequence[int], others: Sequence[int]) -> PowerTable:
     return PowerTable(tuple(members), tuple(others), tuple(rows), smallest)
 
 
-def accuracy_power(accuracy: float, members: int, others: int, *, control: bool) -> float:
-    """Share of audits that find an attack on providers.
+def accuracy_power(area: float, members: int, others: int, *, control: bool) -> float:
+    """Share of audits that find an attack on providers whose score has a given AUC.
+
+    The deviation of an AUC is that of Hanley and McNeil (1982), and under the null that of the rank-sum test.
 
     Args:
-        accuracy: Share of members, and of non-members, for which it is right, 0.5 to 1.
+        area: AUC of the score, 0.5 to 1; of calls it is the balanced accuracy.
         members: Attacked ones.
         others: Attacked non-members.
-        control: Whether a control model is asked as well.
+        control: Whether the score of a control is subtracted that shares nothing with the model's.
     """
-    size = 1 / members + 1 / others
-    called = (members * accuracy + others * (1 - accuracy)) / (members + others)
-    critical = _critical() * np.sqrt(_spread(called) * size) / 2 + size / 4  # Yates: calls are counts
-    deviation = np.sqrt(_spread(accuracy) * size) / 2
-    compared = np.sqrt(size) / 4 if control else None
-    return power_at(accuracy - 0.5, float(critical), float(deviation), compared, COMPARED_ATTACKS)
+    if control:  # twice the variance; both scores are taken as normal
+        area = float(ndtr(ndtri(area) / np.sqrt(2)))
+    pairs = area / (2 - area), 2 * area**2 / (1 + area)
+    variance = area * (1 - area) + (members - 1) * (pairs[0] - area**2) + (others - 1) * (pairs[1] - area**2)
+    null = np.sqrt((members + others + 1) / (12 * members * others))
+    return power_at(area - 0.5, float(_critical(NAMED) * null), float(np.sqrt(variance / (members * others))))
 
 
 def gap_power(gap: float, members: Sequence[int], others: Sequence[int], *, control: bool) -> float:
@@ -170,8 +175,8 @@ def gap_power(gap: float, members: Sequence[int], others: Sequence[int], *, cont
     return power_at(gap, float(_critical() * permuted), float(deviation), compared, COMPARED)
 
 
-def _critical() -> float:
-    return NormalDist().inv_cdf(1 - LEAK_BUDGET / FINDINGS)
+def _critical(tests: int = 1) -> float:
+    return NormalDist().inv_cdf(1 - LEAK_BUDGET / FINDINGS / tests)
 
 
 def _spread(share: float) -> float:

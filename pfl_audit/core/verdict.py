@@ -16,8 +16,6 @@ WEAK_BUDGET: Final = 0.10
 """Chance that it reports a leak or a weak sign, shared out in the same way."""
 COMPARED: Final = 0.05
 """Level at which a finding must exceed what a control or the documents alone show (one-sided)."""
-COMPARED_ATTACKS: Final = 0.025
-"""The same where resampling keeps the decisions of an attack, so that its bounds are too short."""
 
 Bound = Callable[[float], float]
 """One-sided lower bound of a difference at a level."""
