@@ -19,7 +19,7 @@ from pfl_audit.metrics.power import POWER
 _MOST: Final = 10
 """Rows of a list that are printed; ``--json`` has all."""
 _NAMES: Final = {
-    "accuracy": ("attack on membership, {} right", "smallest such attack found by {} of audits"),
+    "accuracy": ("attack on membership, AUC {}", "smallest such attack found by {} of audits"),
     "gap": ("memorization, a gap of {}", "smallest such gap found by {} of audits"),
 }
 _COLUMNS: Final[tuple[Literal["alone"], Literal["with_control"]]] = ("alone", "with_control")

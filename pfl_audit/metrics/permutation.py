@@ -24,9 +24,9 @@ class Permuted:
 
     Attributes:
         gaps: Mean of members minus mean of non-members, float (k,).
-        scaled: These in their deviations from the mean under permutation, float (k,).
-        centres: Mean of the gaps under permutation, float (k,); not zero where the arrangements are unequally likely.
-        deviations: Their standard deviation, float (k,).
+        scaled: These in their deviations from what chance gives on average, float (k,).
+        centres: Mean of the gaps without an effect, float (k,); not zero where arrangements are unequally likely.
+        deviations: Standard deviation of the gaps under permutation, float (k,).
         p_values: One-sided, adjusted for the choice among the statistics, float (k,); at least 1 / (permutations + 1).
         largest: Largest standardised gap of every permutation, float (permutations,).
     """
@@ -54,7 +54,7 @@ def permute(values: Floats, labels: Bools, rng: np.random.Generator, permutation
         labels: bool (n,), membership; both classes.
         permutations: Number of permutations.
     """
-    return compare(values, permuted_rows(labels, rng, permutations))
+    return standardised(by_rows(lambda rows: _gaps(values, rows), permuted_rows(labels, rng, permutations)))
 
 
 def compare(values: Floats, labellings: Bools) -> Permuted:
@@ -64,16 +64,18 @@ def compare(values: Floats, labellings: Bools) -> Permuted:
         values: float (k, n), as of ``permute``.
         labellings: bool (1 + permutations, n), the data in the first row; both classes in each.
     """
-    return standardised(by_rows(lambda rows: _gaps(values, rows), labellings))
+    gaps = by_rows(lambda rows: _gaps(values, rows), labellings)
+    return standardised(gaps, gaps[1:].mean(axis=0))
 
 
-def standardised(gaps: Floats) -> Permuted:
-    """Compare what is observed with permutations of it, every statistic from their mean in units of their deviation.
+def standardised(gaps: Floats, centres: Floats | None = None) -> Permuted:
+    """Compare what is observed with permutations of it, every statistic in units of its own deviation.
 
     Args:
         gaps: How far each statistic lies above chance, float (1 + permutations, k), finite; the data in the first row.
+        centres: Their means without an effect, float (k,); zeros if None.
     """
-    centres, deviations = gaps[1:].mean(axis=0), gaps[1:].std(axis=0)
+    centres, deviations = np.zeros(gaps.shape[1]) if centres is None else centres, gaps[1:].std(axis=0)
     scaled = np.where(deviations > _TINY, (gaps - centres) / np.maximum(deviations, _TINY), 0.0)
     largest = scaled[1:].max(axis=1)
     reached = (largest[:, None] >= scaled[0] - 1e-9).sum(axis=0)

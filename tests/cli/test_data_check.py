@@ -22,8 +22,8 @@ def test_the_power_table_fits_a_terminal(capsys: pytest.CaptureFixture[str], mon
     table = lines[lines.index("0 records cannot be used") + 3 :][:10]
     assert len(table) == 10
     assert all(len(line.rstrip()) <= 80 and "…" not in line for line in table)
-    (line,) = [line for line in table if "60 % right" in line]
-    assert line.split()[-4:] == ["45", "%", "33", "%"]
+    (line,) = [line for line in table if "AUC 60 %" in line]
+    assert line.split()[-4:] == ["24", "%", "9", "%"]
 
 
 def test_the_power_table_as_json(capsys: pytest.CaptureFixture[str]) -> None:
