@@ -72,8 +72,8 @@ def test_a_whole_audit(audited: tuple[AuditPlan, Results]) -> None:
     assert {check.status for check in results.checks} <= {"ran", "skipped"}
     left_out = [check.id for check in results.checks if check.status != "ran" and check.family != "memorization"]
     assert not any(check.required for check in results.checks)  # nothing was named
-    assert len(results.checks) == 47
-    counts = {"canaries": 1, "docmia": 7, "inversion": 11, "membership": 2, "reconstruction": 3}
+    assert len(results.checks) == 53
+    counts = {"canaries": 1, "docmia": 7, "inversion": 11, "membership": 4, "reconstruction": 3}
     assert [name.split(".")[0] for name in left_out] == [name for name, count in counts.items() for _ in range(count)]
     assert {check.subject for check in results.checks} == {"questions", "forms", "gradients"}
     whole, azk = (next(c for c in results.checks if c.id == f"membership.{name}") for name in ("provider", "azk"))
