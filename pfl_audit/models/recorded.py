@@ -123,9 +123,11 @@ def _token_losses(row: dict[str, Any]) -> tuple[float, ...] | None:
     given = row.get("token_losses")
     if given is None:
         return None
-    listed = given if isinstance(given, list) else []
-    known = [loss for one in listed if (loss := _number({"token_losses": one}, "token_losses", _LARGEST)) is not None]
-    if not 1 <= len(known) == len(listed) <= MAX_RECORDED:
+    losses = (
+        [_number({"token_losses": one}, "token_losses", _LARGEST) for one in given] if isinstance(given, list) else []
+    )
+    known = [loss for loss in losses if loss is not None]
+    if not 1 <= len(known) == len(losses) <= MAX_RECORDED:
         raise RecordError(f"token_losses is not a list of 1 to {MAX_RECORDED} numbers")
     return tuple(array("f", known))
 
