@@ -25,7 +25,7 @@ class ProviderAttack(Protocol):
     Attributes:
         name: Name of the entry point.
         title: Title for people.
-        features: Columns of the table of providers that it uses (`columns.MEANING`).
+        features: Columns of the table of providers that it uses (`rows.MEANING`).
         knowledge: ``ZK``, ``PK`` or ``RK`` for the access to models, then ``+U`` or ``+S`` (`rows.ACCESS`); a
             supervised attack (S) uses the membership of known providers.
         Settings: Class of its settings.

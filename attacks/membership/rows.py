@@ -43,22 +43,27 @@ MEANING: Final = {
     "log_odds": "log-odds of the right answers' probability a token",
     "log_odds_before": "the same under the pre-trained model",
     "log_odds_ratio": "log-odds of the right answers' probability a token, minus those under the pre-trained model",
-    "residual": "log-odds of the right answers' probability a token, beyond what is expected from key, length and the "
-    "log-odds under the pre-trained model",
+    "residual": "log-odds beyond what key, length and the log-odds under the pre-trained model let expect",
     "windows": "share of windows of an answer's tokens that are likelier than under the pre-trained model (WBC)",
     "hard_tokens": "probability of the answer's least likely tokens, minus that under the pre-trained model (HT-MIA)",
     "log_odds_ratio_out": "log-odds of the right answers' probability a token, minus those under the control",
-    SCRUBBED_RATIO: "log-likelihood of the true provider name, a token, on pages without it, under the model minus "
-    "that under the pre-trained model (not in the paper)",
-    SCRUBBED_OUT: "log-likelihood of the true provider name, a token, on pages without it, under the model minus that "
-    "under the control",
-    "loglik_mem": "log-likelihood of the true provider name, a token, on pages without it",
-    "lira": "log-odds of the right answers' probability a token above the mean of the reference models, in their "
-    "standard deviations",
+    SCRUBBED_RATIO: "log-likelihood, a token, of the true provider name on pages without it, minus the public model's",
+    SCRUBBED_OUT: "log-likelihood, a token, of the true provider name on pages without it, minus the control's",
+    "loglik_mem": "log-likelihood, a token, of the true provider name on pages without it",
+    "lira": "log-odds above the mean of the reference models, in their standard deviations",
     "rmia": "share of other questions whose ratio of probabilities, to that of the reference models, is smaller (RMIA)",
 }
 
 
+NEEDS: Final[dict[str, set[str]]] = {
+    Capability.LOSS: {"loss", "delta_loss", SCRUBBED_RATIO, *ODDS, *TOKENS, *OUT, *SCORES},
+    Capability.CONFIDENCE: {"conf", "delta_conf"},
+    PRETRAINED: {*G3, *ODDS[1:], *TOKENS, SCRUBBED_RATIO},
+    CONTROL: {*OUT},
+    REFERENCES: {*SCORES},
+    Capability.LIVE: {*G4, SCRUBBED_RATIO, SCRUBBED_OUT},
+}
+"""What columns take of the target and besides it, beyond its answers."""
 Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "external"]
 ACCESS: Final = {
     "ZK": "answers",
@@ -127,21 +132,8 @@ class AttackRow:
     @property
     def needs(self) -> frozenset[str]:
         """What of the target, and besides it, the columns take."""
-        columns = set(self.columns)
-        needs: set[str] = {Capability.ANSWER}
-        if columns & {"loss", "delta_loss", *ODDS, *TOKENS, *OUT, SCRUBBED_RATIO, *SCORES}:
-            needs.add(Capability.LOSS)
-        if columns & {"conf", "delta_conf"}:
-            needs.add(Capability.CONFIDENCE)
-        if columns & {*G3, *ODDS[1:], *TOKENS, SCRUBBED_RATIO}:
-            needs.add(PRETRAINED)
-        if columns & set(OUT):
-            needs.add(CONTROL)
-        if columns & set(SCORES):
-            needs.add(REFERENCES)
-        if columns & {*G4, SCRUBBED_RATIO, SCRUBBED_OUT}:
-            needs.add(Capability.LIVE)
-        return frozenset(needs)
+        taken = (need for need, columns in NEEDS.items() if columns & {*self.columns})
+        return frozenset({Capability.ANSWER, *taken})
 
 
 ROWS: Final = (

@@ -276,7 +276,7 @@ class _Run:
         for row in rows:
             if table is not self.table and row.reference == "control":  # less itself it is no score
                 continue
-            if {*row.features} <= {*TOKENS} - {*table}:
+            if row.features and {*row.features} <= {*TOKENS} - {*table}:
                 if table is self.table:
                     self.lost[row.id] = spec(row, self.unit).not_run("skipped", NO_TOKENS)
                 continue

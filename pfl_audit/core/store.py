@@ -7,7 +7,7 @@ import os
 import secrets
 import sqlite3
 import stat
-import struct
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -41,8 +41,8 @@ _ADDED = "token_losses BLOB"
 MARK = "asked "
 """Of the name of an entry that says what the answers are for."""
 _LOOKUP = 500
-_SINGLE = struct.Struct("<f")
-"""A loss of a token."""
+_SINGLE = "f"
+"""Numbers of ``array`` of the losses of tokens: four bytes each."""
 SELECT = "SELECT key, answer, confidence, loss, tokens, token_losses FROM responses"
 """Rows of answers: the key, and what ``stored_response`` takes."""
 INSERT = "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?)"
@@ -176,10 +176,10 @@ class ResponseStore:
         Raises:
             StorageError: The disk is full.
         """
-        rows = [
-            (key, json.dumps(one.answer), one.confidence, one.loss, one.tokens, _packed(one.token_losses))
-            for key, one in responses.items()
-        ]
+        rows = []
+        for key, one in responses.items():
+            losses = array(_SINGLE, one.token_losses).tobytes() if one.token_losses is not None else None
+            rows.append((key, json.dumps(one.answer), one.confidence, one.loss, one.tokens, losses))
         self.write(INSERT, rows)
 
     def mark(self, asked: Iterable[str]) -> None:
@@ -367,12 +367,6 @@ def stored_response(*row: object) -> Response:
         or not isinstance(loss, float | None)
         or not isinstance(tokens, int | None)
         or not isinstance(each, bytes | None)
-        or len(each or b"") % _SINGLE.size
     ):
         raise TypeError("a row holds no response")
-    losses = tuple(value for (value,) in _SINGLE.iter_unpack(each)) if each is not None else None
-    return Response(answer, confidence, loss, tokens, losses)
-
-
-def _packed(losses: Sequence[float] | None) -> bytes | None:
-    return b"".join(map(_SINGLE.pack, losses)) if losses is not None else None
+    return Response(answer, confidence, loss, tokens, tuple(array(_SINGLE, each)) if each is not None else None)

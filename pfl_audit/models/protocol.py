@@ -96,6 +96,10 @@ class Score:
     tokens: int
     token_losses: tuple[float, ...] | None = field(default=None, compare=False)
 
+    def response(self, answer: str, confidence: float) -> Response:
+        """The response to a query of which this is the score of the first accepted answer."""
+        return Response(answer, confidence, self.loss, self.tokens, self.token_losses)
+
 
 @dataclass(frozen=True)
 class Guess:

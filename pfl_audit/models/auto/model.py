@@ -92,7 +92,7 @@ class AutoModel(OpenedCheckpoint):
             some = [built[row] for row in rows]
             scores = self._scores(some, [targets[row] for row in rows])
             for row, (answer, confidence), score in zip(rows, self._generate(some), scores, strict=True):
-                responses[row] = Response(answer, confidence, score.loss, score.tokens, score.token_losses)
+                responses[row] = score.response(answer, confidence)
         return [responses[row] for row in range(len(queries))]
 
     def candidate_losses(self, query: Query, values: Sequence[str]) -> list[Score]:

@@ -59,13 +59,7 @@ class DonutResponder(DonutWriter):
         scores = self.scores([self.inputs.query(query) for query in queries], pages)
         require_finite_losses(all(isfinite(sum(some.logarithms)) for some in written))
         return [
-            Response(
-                self.inputs.tokenizer.decode(some.answer),
-                exp(sum(some.logarithms)),
-                score.loss,
-                score.tokens,
-                score.token_losses,
-            )
+            score.response(self.inputs.tokenizer.decode(some.answer), exp(sum(some.logarithms)))
             for some, score in zip(written, scores, strict=True)
         ]
 

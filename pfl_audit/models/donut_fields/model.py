@@ -83,12 +83,11 @@ class FieldResponder(DonutWriter):
             printed, logarithms = found
             span = self.inputs.field(printed, path, query.answers[0])
             if span is None:
-                responses.append(Response("", 0.0, score.loss, score.tokens, score.token_losses))
+                responses.append(score.response("", 0.0))
                 continue
             first = span.start - len(self.inputs.prompt)
             logarithm = sum(logarithms[first : first + span.stop - span.start + 1])
-            value = self.inputs.value(printed, span)
-            responses.append(Response(value, exp(logarithm), score.loss, score.tokens, score.token_losses))
+            responses.append(score.response(self.inputs.value(printed, span), exp(logarithm)))
         return responses
 
     @torch.inference_mode()

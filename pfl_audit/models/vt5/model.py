@@ -76,7 +76,7 @@ class Vt5Responder:
         answers, confidences, cache = self._generate(encoded, mask)
         scores = self._scores(encoded, mask, [query.answers[0] for query in queries], cache)
         return [
-            Response(answer, confidence, score.loss, score.tokens, score.token_losses)
+            score.response(answer, confidence)
             for answer, confidence, score in zip(answers, confidences, scores, strict=True)
         ]
 
