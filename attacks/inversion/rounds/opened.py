@@ -18,7 +18,7 @@ from pfl_audit.attacks.inversion.bound import NoiseBound
 from pfl_audit.attacks.inversion.context import GradientContext, Observation
 from pfl_audit.attacks.inversion.inputs import GRADIENT, MESSAGES, GradientInputs
 from pfl_audit.attacks.inversion.opened import OpenedGradients
-from pfl_audit.attacks.inversion.rounds.pages import Ints, Pages
+from pfl_audit.attacks.inversion.rounds.pages import Pages
 from pfl_audit.attacks.inversion.template.template import Template, TemplateField
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.results import Data
@@ -28,6 +28,7 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.inputs import is_there, sha256_input
+from pfl_audit.metrics.arrays import Integers
 from pfl_audit.models.calls import Calls
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.open import open_gradient_model
@@ -64,7 +65,7 @@ class Sent:
     round: int
     clients: tuple[int, ...]
     key: tuple[str, str]
-    rows: Ints | None
+    rows: Integers | None
     bound: NoiseBound | None
     left_out: int
     dropout: float = 0.0
