@@ -11,10 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 _COMMON: Final = 8
 """One in so many directions at most is counted as common to the rows of the output."""
@@ -27,7 +25,7 @@ _FEW: Final = 10
 _LEAST: Final = 1e-12
 
 
-def rows_beside_common(table: Floats) -> Ints:
+def rows_beside_common(table: Floats) -> Integers:
     """Find the rows that were looked up.
 
     Args:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.bag_readers import DOWN, Bag, box_of, reader_of, together
-from pfl_audit.attacks.inversion.calls import on_each
+from pfl_audit.attacks.inversion.calls import Read, read_each
 from pfl_audit.attacks.inversion.canvas import picture_of
-from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_page, keep_text, unscored
+from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_page
 from pfl_audit.attacks.inversion.controls import (
     ALL_BOXES,
     ANY_ORDER,
@@ -59,41 +58,19 @@ def attack(context: GradientContext) -> list[Bagged]:
         NotAuditableError: The model has no tables that are looked up, or there is no truth to compare with.
         AuditError: The update holds nothing of the tables.
     """
-    rngs = [context.rng("inversion", "noise", case.seen.name) for case in context.cases]
-    works = {at: partial(_read, rng=rng) for at, rng in enumerate(rngs)}
-    found: dict[int, Bagged] = {}
-    with context.progress.task("words in any order", len(works)) as task:
-        for at, read in on_each(context, works, _Read, task, [1] * len(works)):
-            if read.page is not None:
-                keep_page(context, "words", context.cases[at], read.page)
-            if read.compared is not None:
-                found[at] = read.compared
-            else:
-                keep_text(context, "words", context.cases[at], read.named)
-    if not found:
-        raise unscored()
-    return [found[at] for at in sorted(found)]
+    found = read_each(context, "words in any order", "words", _read)
+    for at, read in found.items():
+        if read.page is not None and read.compared is not None:
+            keep_page(context, "words", context.cases[at], read.page)
+    return [read.compared for read in found.values() if read.compared is not None]
 
 
-@dataclass(frozen=True)
-class _Read:
-    """What one update gave: compared with its truth, or without one the names of what came back.
-
-    Attributes:
-        page: uint8 (height, width, 3), or None where no pixels came back.
-    """
-
-    compared: Bagged | None
-    named: Mapping[str, object]
-    page: NDArray[np.uint8] | None
-
-
-def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> _Read:
+def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> Read[Bagged]:
     bag = bag_of(model, case)
     page = None if bag.page is None else picture_of(bag.page)
     if case.truths:
-        return _Read(_compare(model, case, bag, rng), {}, page)
-    return _Read(None, named_of(model, bag), page)
+        return Read(_compare(model, case, bag, rng), {}, page)
+    return Read(None, named_of(model, bag), page)
 
 
 def bag_of(model: GradientModel, case: Case) -> Bag:

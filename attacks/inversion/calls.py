@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.clients import Clients
-from pfl_audit.attacks.inversion.context import Case, Filling, GradientContext, Holder
+from pfl_audit.attacks.inversion.context import Case, Filling, GradientContext, Holder, keep_page, keep_text, unscored
 from pfl_audit.attacks.inversion.controls import FILLINGS
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.models.calls import Calls, InTurn, taken
@@ -20,6 +22,7 @@ from pfl_audit.models.openings import GradientOpening
 from pfl_audit.progress import Silent, Task
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Work = Callable[[GradientModel, Case, Task], T]
 """What is computed for one observation; a function of a module, for another process imports it."""
 
@@ -128,3 +131,54 @@ def on_each(
     works_of = [_OnCase(works[number], context.cases[number]) for number in numbers]
     for at, found in taken(calls, works_of, lambda found: isinstance(found, kind), task, units):
         yield numbers[at], found
+
+
+@dataclass(frozen=True)
+class Read(Generic[T_co]):
+    """What one update gave.
+
+    Attributes:
+        compared: What came back, compared with the truth; None without a truth.
+        kept: Without a truth, what came back, as JSON.
+        page: uint8 (height, width, 3), or None where no pixels came back.
+    """
+
+    compared: T_co | None
+    kept: Mapping[str, object]
+    page: NDArray[np.uint8] | None = None
+
+
+class ReadCase(Protocol[T_co]):
+    """Reads one observation."""
+
+    def __call__(self, model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> Read[T_co]:
+        """As of ``Work``; ``rng`` draws the noise that is read beside the update."""
+
+
+def read_each(context: GradientContext, title: str, method: str, read: ReadCase[T]) -> dict[int, Read[T]]:
+    """Read every observation; what came back without a truth is kept in the private folder.
+
+    Args:
+        title: Name of the progress.
+        method: As of ``keep_text``.
+        read: What reads one.
+
+    Returns:
+        What each gave, by the number of the case.
+
+    Raises:
+        NotAuditableError: None of them has a truth to compare with.
+    """
+    rngs = [context.rng("inversion", "noise", case.seen.name) for case in context.cases]
+    works = {at: partial(read, rng=rng) for at, rng in enumerate(rngs)}
+    with context.progress.task(title, len(works)) as task:
+        found = dict(sorted(on_each(context, works, Read, task, [1] * len(works))))
+    for at, one in found.items():
+        if one.compared is not None:
+            continue
+        keep_text(context, method, context.cases[at], one.kept)
+        if one.page is not None:
+            keep_page(context, method, context.cases[at], one.page)
+    if all(one.compared is None for one in found.values()):
+        raise unscored()
+    return found

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from time import monotonic
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery
-from pfl_audit.attacks.inversion.calls import on_each
+from pfl_audit.attacks.inversion.calls import Read, read_each
 from pfl_audit.attacks.inversion.canvas import picture_of
-from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_page, keep_text, unscored
+from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings
 from pfl_audit.attacks.inversion.controls import (
     ANY_ORDER,
     BOXES,
@@ -77,48 +75,27 @@ def attack(context: GradientContext, readers: Calls[ReadingEngine]) -> list[Solv
         AuditError: The gradient holds nothing of the embeddings.
     """
     encoder_of(context.model)
-    rngs = [context.rng("inversion", "noise", case.seen.name) for case in context.cases]
-    works = {at: partial(_solve, rng=rng) for at, rng in enumerate(rngs)}
-    found: dict[int, Solved] = {}
+    found = read_each(context, "closed form", "analytic", _solve)
+    solved = {at: read.compared for at, read in found.items() if read.compared is not None}
     pages: dict[int, Call[ReadingEngine, Scored]] = {}
-    with context.progress.task("closed form", len(works)) as task:
-        for at, read in on_each(context, works, _Read, task, [1] * len(works)):
-            case, page = context.cases[at], read.page
-            if read.compared is None:
-                _keep(context, case, read)
-                continue
-            found[at] = read.compared
-            if page is not None:
-                pages[at] = scoring(case, [pack(page)], context.rng("inversion", "guesses", case.seen.name))
-    if not found:
-        raise unscored()
+    for at in solved:
+        case, page = context.cases[at], found[at].page
+        if page is not None:
+            pages[at] = scoring(case, [pack(page)], context.rng("inversion", "guesses", case.seen.name))
     scored = scored_by(readers, pages, context.progress) if pages else []
     by_page = dict(zip(sorted(pages), scored, strict=True))
-    return [replace(found[at], scored=by_page.get(at)) for at in sorted(found)]
+    return [replace(one, scored=by_page.get(at)) for at, one in solved.items()]
 
 
-@dataclass(frozen=True)
-class _Read:
-    """What one update gave: compared with its truth but for the page, or without one what came back.
-
-    Attributes:
-        page: uint8 (height, width, 3), or None where no pixels came back.
-    """
-
-    compared: Solved | None
-    pieces: Mapping[str, object]
-    page: NDArray[np.uint8] | None
-
-
-def _solve(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> _Read:
+def _solve(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> Read[Solved]:
     encoder = encoder_of(model)
     began = monotonic()
     got = solve(model, case.seen)
     seconds = monotonic() - began
     page = picture_of(got.pixels) if got.pixels is not None else None
     if case.truths:
-        return _Read(_compare(model, encoder, case, got, rng, seconds), {}, page)
-    return _Read(None, _pieces(encoder, got), page)
+        return Read(_compare(model, encoder, case, got, rng, seconds), {}, page)
+    return Read(None, _pieces(encoder, got), page)
 
 
 def _compare(
@@ -180,9 +157,3 @@ def _pieces(encoder: WordEncoder, got: Recovery) -> dict[str, object]:
         "present": got.present.tolist(),
         "limits": [limit.words for limit in got.limits],
     }
-
-
-def _keep(context: GradientContext, case: Case, read: _Read) -> None:
-    keep_text(context, "analytic", case, read.pieces)
-    if read.page is not None:
-        keep_page(context, "analytic", case, read.page)

@@ -107,8 +107,8 @@ class Holder(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientContext(AuditContext):
-    """Context of attacks that read documents out of gradients.
+class GradientParts:
+    """A model whose gradients are shared, and what observers hold of them.
 
     Attributes:
         model: Model whose gradients were shared, with its weights as they were then; the attacker has it too.
@@ -127,6 +127,11 @@ class GradientContext(AuditContext):
     calls: Calls[Holder] | None = None
     workers: Workers | None = None
     public_form: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientContext(AuditContext, GradientParts):
+    """Context of attacks that read documents out of gradients."""
 
 
 def fillings(case: Case) -> Iterator[tuple[Text, ...]]:

@@ -105,7 +105,16 @@ def open_gradients(inputs: GradientInputs, job: AuditJob) -> OpenedGradients:
     built = opened.family == "donut" and is_shipped(job.checkpoint("gradients"))
     about = _data(inputs, templates, cases, _facts(stated, wrong), f"{_CAVEAT} {_BUILT}" if built else _CAVEAT)
     records, calls = Records(job.store), _calls(inputs, job, held, templates)
-    return OpenedGradients(opened, tuple(cases), records, job.states, about, inputs.public_form, calls, job.pool)
+    return OpenedGradients(
+        model=opened,
+        cases=tuple(cases),
+        records=records,
+        states=job.states,
+        about=about,
+        public_form=inputs.public_form,
+        calls=calls,
+        workers=job.pool,
+    )
 
 
 def looked_up(model: GradientModel) -> list[str]:

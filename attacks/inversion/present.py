@@ -13,7 +13,15 @@ from PIL import Image
 from pfl_audit.attacks.inversion.closed_form import Solved
 from pfl_audit.attacks.inversion.context import Case, GradientContext, bounds_of
 from pfl_audit.attacks.inversion.decision import decide, half
-from pfl_audit.attacks.inversion.present_decision import NOT_SHOWN, REMEDIES, against, beside, closed_finding
+from pfl_audit.attacks.inversion.present_decision import (
+    NOT_SHOWN,
+    NOTHING,
+    REMEDIES,
+    against,
+    beside,
+    closed_finding,
+    counted,
+)
 from pfl_audit.attacks.inversion.question_answer import Asked
 from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, Summary, summarise
 from pfl_audit.attacks.inversion.settings import InversionSettings
@@ -31,13 +39,11 @@ from pfl_audit.metrics.intervals import (
     all_or_nothing,
     bootstrap_weights,
     estimate,
-    exact_share,
     resampled_mean,
 )
 
 EXACT = "words exact"
 _GO_ON = "A search goes on from what came back here: --method lbfgs."
-_NOTHING = "there is nothing to count"
 _WRITTEN = "that a client wrote into a form"
 _PICTURES: Final[dict[str, tuple[str, Format]]] = {
     "psnr": ("PSNR", "decibel"),
@@ -73,7 +79,6 @@ class Presenter:
     def text(self, spec: CheckSpec, asked: Sequence[Asked]) -> Check:
         """Question and answer."""
         right, count = sum(one.exact for one in asked), len(asked)
-        share = exact_share(right, count)
         tokens = self._share([one.right for one in asked], [one.tokens for one in asked])
         hide, quiet = self._context.redactor, [one.quiet for one in asked]
         found = decide([one.counts for one in asked], self._context.budget, quiet)
@@ -90,16 +95,7 @@ class Presenter:
         )
         return spec.ran(
             metrics=[
-                build_metric(
-                    "queries exact",
-                    share,
-                    format="percent",
-                    n=count,
-                    unit="documents",
-                    method="exact (Clopper-Pearson)",
-                    chance=0.0,
-                    missing=_NOTHING,
-                ),
+                counted("queries exact", right, count, "documents", chance=0.0),
                 _share_metric("tokens exact", tokens, count),
                 *against(found, quiet),
                 *_misfit([one.misfit for one in asked]),
@@ -207,14 +203,14 @@ class Presenter:
         ]
         over = bootstrap_over(found.unit)
         ratio = build_metric("fuzz ratio", found.ratio, format="decimal", n=found.units, unit=found.unit, method=over,
-                             about=fields, missing=_NOTHING)  # fmt: skip
+                             about=fields, missing=NOTHING)  # fmt: skip
         metrics.insert(2, ratio)
         over = bootstrap_over("documents")
         for (name, place), value in found.pictures.items():
             title, form = _PICTURES[name]
             metrics.append(
                 build_metric(title, value, format=form, n=found.documents, unit="documents", method=over,
-                             about={"place": _PLACES[place]}, missing=_NOTHING)
+                             about={"place": _PLACES[place]}, missing=NOTHING)
             )  # fmt: skip
         return metrics
 
@@ -279,7 +275,7 @@ def _share_metric(
 ) -> Metric:
     method = bootstrap_over(unit, exact=True)
     return build_metric(
-        name, found, format="percent", n=n, unit=unit, method=method, chance=chance, about=about, missing=_NOTHING
+        name, found, format="percent", n=n, unit=unit, method=method, chance=chance, about=about, missing=NOTHING
     )
 
 

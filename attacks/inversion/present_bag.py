@@ -18,13 +18,11 @@ from pfl_audit.attacks.inversion.controls import (
     WORDS,
 )
 from pfl_audit.attacks.inversion.decision import Decision, decide
-from pfl_audit.attacks.inversion.present_decision import against, beside, closed_finding
+from pfl_audit.attacks.inversion.present_decision import against, beside, closed_finding, recalled
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.fields import Cell
-from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Metric, Table
-from pfl_audit.metrics.intervals import exact_share
 
 NAMES = {
     ANY_ORDER: "tokens",
@@ -53,11 +51,7 @@ def bag_check(
         right, wanted, named = (sum(one.found.get(measure, (0, 0, 0))[at] for one in bagged) for at in range(3))
         if not wanted:
             continue
-        for name, count in (("recall", wanted), ("precision", named)):
-            metrics.append(
-                build_metric(f"{measure}, {name}", exact_share(right, count), format="percent", n=count, unit=what,
-                             method="exact (Clopper-Pearson)", missing="none was named")
-            )  # fmt: skip
+        metrics += recalled(measure, right, wanted, named, what)
         said.append(f"{right} of {wanted} different private {what} came back, {named - right} false ones beside them")
     all_words = decision is not None and decision.share == 1.0 and decision.measure == ANY_ORDER
     counted = f"{many(pages, 'page')} in {many(len(bagged), 'update')}"

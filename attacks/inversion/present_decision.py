@@ -20,6 +20,7 @@ REMEDIES = [
     "Keep templates out of reach or perturb them (pfl-audit defend), which does not stop the closed forms.",
 ]
 BOUNDED = "The noise on the update hides the client's page, even from an observer who knows that it is one of two."
+NOTHING = "there is nothing to count"
 NOT_SHOWN = "Nothing came back that the form and the question do not give away. That does not show that nothing can."
 
 
@@ -32,35 +33,40 @@ def against(found: Decision | None, quiet: Sequence[Mapping[str, Counts]] = (), 
     """
     if found is None:
         return []
-    right, count = found.right
+    name = f"private {found.measure}"
+    metrics = [counted(name, *found.right, unit, chance=found.chance)]
     of_noise = pooled(quiet).get(found.measure)
-    control = (
-        []
-        if of_noise is None
-        else [
-            build_metric(
-                f"private {found.measure}, of noise",
-                exact_share(int(of_noise[0, 0]), int(of_noise[0, 1])),
-                format="percent",
-                n=int(of_noise[0, 1]),
-                unit=unit,
-                method="exact (Clopper-Pearson)",
-                missing="there is nothing to count",
-            )
-        ]
+    if of_noise is not None:
+        metrics.append(counted(f"{name}, of noise", int(of_noise[0, 0]), int(of_noise[0, 1]), unit))
+    return metrics
+
+
+def counted(
+    name: str, right: int, count: int, unit: str, *, chance: float | None = None, missing: str = NOTHING
+) -> Metric:
+    """A share of what was counted, with its exact interval.
+
+    Args:
+        unit: What is counted, in the plural.
+        chance: As of ``build_metric``; likewise ``missing``.
+    """
+    return build_metric(
+        name,
+        exact_share(right, count),
+        format="percent",
+        n=count,
+        unit=unit,
+        method="exact (Clopper-Pearson)",
+        chance=chance,
+        missing=missing,
     )
+
+
+def recalled(measure: str, right: int, wanted: int, named: int, unit: str) -> list[Metric]:
+    """Recall and precision of a measure."""
     return [
-        build_metric(
-            f"private {found.measure}",
-            exact_share(right, count),
-            format="percent",
-            n=count,
-            unit=unit,
-            method="exact (Clopper-Pearson)",
-            chance=found.chance,
-            missing="there is nothing to count",
-        ),
-        *control,
+        counted(f"{measure}, {name}", right, count, unit, missing="none was named")
+        for name, count in (("recall", wanted), ("precision", named))
     ]
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
-from pfl_audit.attacks.inversion.calls import on_each
-from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_text, unscored
+from pfl_audit.attacks.inversion.calls import Read, read_each
+from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings
 from pfl_audit.attacks.inversion.controls import ANY_ORDER, TOKENS, Counts, in_any_order, in_place, noise_like
 from pfl_audit.attacks.inversion.donut_text.recovery import TextRecovery, recover_text
 from pfl_audit.attacks.inversion.fit import decoder_misfit, misfit_limits
@@ -64,18 +63,8 @@ def attack(context: GradientContext) -> list[Asked]:
         NotAuditableError: The model has no text decoder, there is no truth to compare with, or gradients of batches.
     """
     decoder_of(context.model)
-    rngs = [context.rng("inversion", "noise", case.seen.name) for case in context.cases]
-    works = {at: partial(_read, rng=rng) for at, rng in enumerate(rngs)}
-    found: dict[int, Asked] = {}
-    with context.progress.task("question and answer", len(works)) as task:
-        for at, read in on_each(context, works, _Read, task, [1] * len(works)):
-            if read.compared is not None:
-                found[at] = read.compared
-            else:
-                keep_text(context, "text", context.cases[at], read.kept)
-    if not found:
-        raise unscored()
-    return [found[at] for at in sorted(found)]
+    found = read_each(context, "question and answer", "text", _read)
+    return [read.compared for read in found.values() if read.compared is not None]
 
 
 def decoder_of(model: GradientModel) -> TextDecoder:
@@ -94,15 +83,7 @@ def decoder_of(model: GradientModel) -> TextDecoder:
     return decoder
 
 
-@dataclass(frozen=True)
-class _Read:
-    """What one update gave: compared with its truth, or without one what came back."""
-
-    compared: Asked | None
-    kept: Mapping[str, object]
-
-
-def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> _Read:
+def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> Read[Asked]:
     decoder = decoder_of(model)
     layer = decoder.first_layer()
     read = recover_text(case.seen.gradient, layer, case.seen.weights)
@@ -113,7 +94,7 @@ def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Genera
     limits = (*read.limits, *misfit_limits(apart))
     if not case.truths:
         kept = {"question": question, "answer": answer, "tokens": ids, "sure": read.sure.tolist()}
-        return _Read(None, {**kept, "limits": [limit.words for limit in limits]})
+        return Read(None, {**kept, "limits": [limit.words for limit in limits]})
     quiet = noise_like(case.seen.gradient, rng)
     truth = decoder.ids(case.truths[0].text).tolist()
     right = sum(one == other for one, other in zip(ids, truth, strict=False))
@@ -131,7 +112,7 @@ def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Genera
         counts_of(decoder, Case(case.seen, case.truths), recover_text(quiet, layer)),
         counts_of(decoder, case, read),
     )
-    return _Read(compared, {})
+    return Read(compared, {})
 
 
 def counts_of(decoder: TextDecoder, case: Case, read: TextRecovery) -> dict[str, Counts]:

@@ -51,30 +51,18 @@ class Scored:
     objective: float | None = None
 
 
-def score(
-    case: Case,
-    pages: Sequence[NDArray[np.uint8]],
-    engine: ReadingEngine,
-    rng: np.random.Generator,
-    steps: int = 0,
-    objective: float | None = None,
-) -> Scored:
-    """Score the reconstruction of the first sample.
-
-    Args:
-        pages: uint8 (height, width, 3), one a sample, in any order.
-        steps: Number of gradients that the search took.
-        objective: Final objective of the search, or None.
-    """
-    return _score(case, pages, _other_values(case, rng), steps, objective, engine)
-
-
 def scoring(
     case: Case, pages: Sequence[bytes], rng: np.random.Generator, steps: int = 0, objective: float | None = None
 ) -> Call[ReadingEngine, Scored]:
-    """The call of an engine for what ``score`` gives of pages from ``pack``; it takes no gradient along."""
+    """The call of an engine that scores the reconstruction of the first sample; it takes no gradient along.
+
+    Args:
+        pages: From ``pack``, one a sample, in any order.
+        steps: Number of gradients that the search took.
+        objective: Final objective of the search, or None.
+    """
     bare = replace(case, seen=replace(case.seen, gradient={}, weights=None), filling=None, bound=None, drawn=None)
-    return partial(_score_packed, bare, pages, _other_values(case, rng), steps, objective)
+    return partial(_score, bare, pages, _other_values(case, rng), steps, objective)
 
 
 def scored_by(
@@ -94,18 +82,6 @@ def scored_by(
     return [found[at] for at in range(len(order))]
 
 
-def _score_packed(
-    case: Case,
-    pages: Sequence[bytes],
-    others: Sequence[Mapping[str, str]],
-    steps: int,
-    objective: float | None,
-    engine: ReadingEngine,
-    task: Task,
-) -> Scored:
-    return _score(case, [unpack(page) for page in pages], others, steps, objective, engine)
-
-
 def pack(page: NDArray[np.uint8]) -> bytes:
     """A page, uint8 (height, width, 3), as PNG."""
     content = io.BytesIO()
@@ -121,12 +97,14 @@ def unpack(page: bytes) -> NDArray[np.uint8]:
 
 def _score(
     case: Case,
-    pages: Sequence[NDArray[np.uint8]],
+    packed: Sequence[bytes],
     others: Sequence[Mapping[str, str]],
     steps: int,
     objective: float | None,
     engine: ReadingEngine,
+    task: Task,
 ) -> Scored:
+    pages = map(unpack, packed)
     truth, template = case.truths[0], case.seen.template
     mask = template.mask()
     page = min(pages, key=lambda one: float(((one[mask].astype(float) - truth.page[mask]) ** 2).mean()))

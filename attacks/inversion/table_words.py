@@ -8,7 +8,6 @@ from math import sqrt
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adam_rows import rows_beside_common
@@ -21,10 +20,9 @@ from pfl_audit.attacks.inversion.update.decay import without_decay
 from pfl_audit.attacks.inversion.update.difference import rounding_of
 from pfl_audit.attacks.inversion.update.traits import Traits, traits_of
 from pfl_audit.errors import AuditError
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.models.word_encoder import Table
 from pfl_audit.models.word_tables import WordTables
-
-Floats = NDArray[np.float64]
 
 _NOISE = Limit(
     Cause.NOISE,

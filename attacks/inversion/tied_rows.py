@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.noise import chi_square
-
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats
 
 _QUIET: Final = 0.5
 """Share of the rows, those of the smallest norm, nearly all of which were not looked up."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from pfl_audit.attacks.reconstruction.calls import FormCalls
 from pfl_audit.attacks.reconstruction.context import FormContext, FormParts
 from pfl_audit.attacks.reconstruction.inputs import FORMS, PUBLIC, FormInputs
-from pfl_audit.core.context import AuditContext
+from pfl_audit.core.context import AuditContext, context_of
 from pfl_audit.core.problems import count_problems, list_problems
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Data
@@ -63,8 +63,7 @@ class OpenedForms(FormParts):
         """Context for the attacks; without a public model no attack can run."""
         if self.public is None:
             return common
-        parts = {field.name: getattr(self, field.name) for field in fields(FormParts)}
-        return FormContext(**vars(common), **parts, public=self.public)
+        return context_of(FormContext, common, self)
 
     def models(self) -> AuditedModels:
         """Facts of the model under audit, and of the public one."""

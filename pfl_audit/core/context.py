@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from pfl_audit.core.evidence import EvidenceBox
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.verdict import Budget
 from pfl_audit.progress import Progress
+
+C = TypeVar("C", bound="AuditContext")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,3 +41,9 @@ class AuditContext:
         """Random generator of one purpose, independent of those of all others."""
         words = [part if isinstance(part, int) else int.from_bytes(part.encode(), "little") for part in purpose]
         return np.random.default_rng(np.random.SeedSequence([self.seed, *words]))
+
+
+def context_of(kind: type[C], common: AuditContext, opened: object) -> C:
+    """The context of a subject: what every attack may use, and the subject's own parts from what it has opened."""
+    given = vars(common)
+    return kind(**given, **{one.name: getattr(opened, one.name) for one in fields(kind) if one.name not in given})

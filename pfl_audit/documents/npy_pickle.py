@@ -113,73 +113,65 @@ class Array:
 
 
 class _Name:
-    """A numpy global that a pickle may refer to; it accepts no state."""
+    """A numpy global that a pickle may refer to; it accepts no state.
 
-    __slots__ = ()
+    Args:
+        call: What a call of it gives; None where it is only referred to.
+    """
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Any = None) -> None:
+        self._call = call
+
+    def __call__(self, *arguments: object) -> Any:
+        return self._call(*arguments)
 
     def __setstate__(self, state: object) -> None:
         raise RefusedError("it changes a global")
 
 
-class _MakeDtype(_Name):
-    __slots__ = ()
-
-    def __call__(self, letters: object, align: object = False, copy: object = True) -> Dtype:
-        return Dtype(letters)
+def _make_dtype(letters: object, align: object = False, copy: object = True) -> Dtype:
+    return Dtype(letters)
 
 
-class _Reconstruct(_Name):
-    __slots__ = ()
-
-    def __call__(self, kind: object, shape: object, letters: object) -> Array:
-        if kind is not _NDARRAY:
-            raise RefusedError("it holds a damaged array")
-        return Array()
+def _reconstruct(kind: object, shape: object, letters: object) -> Array:
+    if kind is not _NDARRAY:
+        raise RefusedError("it holds a damaged array")
+    return Array()
 
 
-class _FromBuffer(_Name):
+def _from_buffer(data: object, dtype: object, shape: object, order: object) -> Array:
     """Array constructor of protocol 5."""
-
-    __slots__ = ()
-
-    def __call__(self, data: object, dtype: object, shape: object, order: object) -> Array:
-        data = bytes(data) if type(data) is bytearray else data
-        return Array(dtype, shape, data, fortran=order == "F")
+    data = bytes(data) if type(data) is bytearray else data
+    return Array(dtype, shape, data, fortran=order == "F")
 
 
-class _Scalar(_Name):
-    """Scalar constructor of numpy; returns the plain value."""
-
-    __slots__ = ()
-
-    def __call__(self, dtype: object, data: object) -> Any:
-        data = _bytes(data)
-        if type(dtype) is not Dtype or type(data) is not bytes or len(data) != dtype.item or dtype.letters[0] == "O":
-            raise RefusedError("it holds a damaged number")
-        return dtype.one(data)
+def _scalar(dtype: object, data: object) -> Any:
+    """The plain value of a numpy scalar."""
+    data = _bytes(data)
+    if type(dtype) is not Dtype or type(data) is not bytes or len(data) != dtype.item or dtype.letters[0] == "O":
+        raise RefusedError("it holds a damaged number")
+    return dtype.one(data)
 
 
-class _Encode(_Name):
+def _encode(text: object, encoding: object) -> bytes:
     """``codecs.encode`` restricted to the call by which protocols below 3 write bytes."""
-
-    __slots__ = ()
-
-    def __call__(self, text: object, encoding: object) -> bytes:
-        if type(text) is not str or encoding != "latin1":
-            raise RefusedError("it asks for the global '_codecs.encode' with an encoding that writes no bytes")
-        return text.encode("latin1")
+    if type(text) is not str or encoding != "latin1":
+        raise RefusedError("it asks for the global '_codecs.encode' with an encoding that writes no bytes")
+    return text.encode("latin1")
 
 
 _NDARRAY = _Name()
 _GLOBALS: dict[tuple[str, str], _Name] = {
     ("numpy", "ndarray"): _NDARRAY,
-    ("numpy", "dtype"): _MakeDtype(),
-    ("_codecs", "encode"): _Encode(),
+    ("numpy", "dtype"): _Name(_make_dtype),
+    ("_codecs", "encode"): _Name(_encode),
 }
 for _core in ("numpy.core", "numpy._core"):  # before numpy 2, and since
-    _GLOBALS[f"{_core}.multiarray", "_reconstruct"] = _Reconstruct()
-    _GLOBALS[f"{_core}.multiarray", "scalar"] = _Scalar()
-    _GLOBALS[f"{_core}.numeric", "_frombuffer"] = _FromBuffer()
+    _GLOBALS[f"{_core}.multiarray", "_reconstruct"] = _Name(_reconstruct)
+    _GLOBALS[f"{_core}.multiarray", "scalar"] = _Name(_scalar)
+    _GLOBALS[f"{_core}.numeric", "_frombuffer"] = _Name(_from_buffer)
 
 
 class _Unpickler(pickle.Unpickler):

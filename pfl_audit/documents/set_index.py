@@ -8,14 +8,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.metrics.arrays import Bools, Integers
+
 _ROUNDING = 1e-9
 _AT_ONCE = 1 << 19
 """Elements that are looked up at once."""
 _WORDS = 4
 """Words of 64 bits for the most frequent elements of a set."""
 
-Numbers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Small = NDArray[np.int32]
 
 
@@ -28,7 +28,7 @@ class SetIndex:
         sizes: Elements of each set, int (n,), those that are left out included.
     """
 
-    def __init__(self, sets: Iterable[Numbers]) -> None:
+    def __init__(self, sets: Iterable[Integers]) -> None:
         """Sort the elements by the number of sets that have them.
 
         Args:
@@ -55,7 +55,7 @@ class SetIndex:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def prefixes(self, threshold: float) -> tuple[Numbers, Small]:
+    def prefixes(self, threshold: float) -> tuple[Integers, Small]:
         """The rarest elements of each set, of which every similar set has one among its own (prefix filter).
 
         Source: Bayardo, Ma and Srikant, "Scaling up all pairs similarity search", 2007.
@@ -68,7 +68,7 @@ class SetIndex:
         lengths = np.minimum(shared, np.maximum(0, shared - needed + 1))
         return np.repeat(np.arange(len(self)), lengths), self._elements[runs(self._ends[:-1], lengths)]
 
-    def similar(self, one: int, others: Numbers, threshold: float) -> Numbers:
+    def similar(self, one: int, others: Integers, threshold: float) -> Integers:
         """Those of the others whose Jaccard index with a set is at least ``threshold``, in their order.
 
         What two sets have in common is bounded by their sizes, then by their frequent elements, before it is counted.
@@ -83,7 +83,7 @@ class SetIndex:
         common += self._rare_in_common(one, others)
         return np.asarray(others[(common > 0) & (common >= needed)])
 
-    def _rare_in_common(self, one: int, others: Numbers) -> Numbers:
+    def _rare_in_common(self, one: int, others: Integers) -> Integers:
         """Number of elements that are not frequent in a set and each of the others, int (others,).
 
         Counted from the elements of the others, or from the sets that have an element of the one, whichever is less.
@@ -103,7 +103,7 @@ class SetIndex:
         return np.concatenate(found)
 
 
-def _shared(values: Numbers, sizes: Numbers) -> tuple[Small, Small, Numbers]:
+def _shared(values: Integers, sizes: Integers) -> tuple[Small, Small, Integers]:
     """Elements of two sets at least, numbered from the rarest.
 
     Args:
@@ -126,20 +126,20 @@ def _shared(values: Numbers, sizes: Numbers) -> tuple[Small, Small, Numbers]:
     return owners, elements[kept], np.sort(counts[shared])
 
 
-def runs(starts: Numbers, lengths: Numbers) -> Numbers:
+def runs(starts: Integers, lengths: Integers) -> Integers:
     """Whole numbers from each start on, as many as its length, one run after the other, int (sum of lengths,)."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
 
 
-def _sums(values: Mask, lengths: Numbers) -> Numbers:
+def _sums(values: Bools, lengths: Integers) -> Integers:
     """Sum of each run of values."""
     totals = np.concatenate([[0], np.cumsum(values)])
     ends = np.cumsum(lengths)
     return np.asarray(totals[ends] - totals[ends - lengths])
 
 
-def _parts(lengths: Numbers) -> Iterator[slice]:
+def _parts(lengths: Integers) -> Iterator[slice]:
     """Slices of runs that are about _AT_ONCE long together."""
     cuts = np.flatnonzero(np.diff(np.cumsum(lengths) // _AT_ONCE)) + 1
     bounds = [0, *cuts.tolist(), len(lengths)]

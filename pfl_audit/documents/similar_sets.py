@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from pfl_audit.documents.set_index import Mask, Numbers, SetIndex, Small, runs
+from pfl_audit.documents.set_index import SetIndex, Small, runs
+from pfl_audit.metrics.arrays import Bools, Integers
 
 _FIRST = 8
 """Sets that are compared at first; then more, by _GROWTH, as far as they may still say something new."""
 _GROWTH = 64
 
 
-def similar_sets(index: SetIndex, threshold: float) -> Iterator[Numbers]:
+def similar_sets(index: SetIndex, threshold: float) -> Iterator[Integers]:
     """For each set, the rising numbers of all others with a Jaccard index of at least ``threshold``, above 0."""
     prefixes, every = _Prefixes(index, threshold), np.arange(len(index))
     lists = _Lists(prefixes.sets, prefixes.elements)
@@ -26,7 +27,7 @@ def similar_sets(index: SetIndex, threshold: float) -> Iterator[Numbers]:
         yield index.similar(one, others[others != one], threshold)
 
 
-def similar_groups(index: SetIndex, threshold: float) -> Numbers:
+def similar_groups(index: SetIndex, threshold: float) -> Integers:
     """Groups of sets that are linked by a Jaccard index of at least ``threshold``.
 
     Sets that are known to be of one group are not compared: the set before in the list of each element is compared
@@ -41,7 +42,7 @@ def similar_groups(index: SetIndex, threshold: float) -> Numbers:
     """
     prefixes, groups = _Prefixes(index, threshold), _Groups(len(index))
 
-    def link(one: int, others: Numbers) -> None:
+    def link(one: int, others: Integers) -> None:
         size = _FIRST
         while len(others := others[groups.of[others] != groups.of[one]]):
             for other in index.similar(one, others[:size], threshold).tolist():
@@ -67,10 +68,10 @@ def similar_groups(index: SetIndex, threshold: float) -> Numbers:
 
 def last_similar(
     index: SetIndex,
-    asked: Numbers,
-    among: Numbers,
+    asked: Integers,
+    among: Integers,
     threshold: float,
-    accept: Callable[[int, Numbers], Mask] | None = None,
+    accept: Callable[[int, Integers], Bools] | None = None,
 ) -> Iterator[int]:
     """For each set that is asked about, the last of some others with a Jaccard index of at least ``threshold``.
 
@@ -78,7 +79,7 @@ def last_similar(
 
     Args:
         index: All sets.
-        asked: Numbers of the sets that are asked about.
+        asked: Integers of the sets that are asked about.
         among: Rising numbers of the sets that are searched.
         threshold: Above 0, up to 1.
         accept: Which of the similar sets count, from the number of a set and those of the others; all if None.
@@ -130,11 +131,11 @@ class _Lists:
         sets: int (entries,), by element, then rising.
     """
 
-    def __init__(self, sets: Numbers, elements: Numbers | Small) -> None:
+    def __init__(self, sets: Integers, elements: Integers | Small) -> None:
         order = np.argsort(elements, kind="stable")
         self.sets, self._elements = sets[order], elements[order]
 
-    def of(self, elements: Numbers | Small) -> tuple[Numbers, Numbers]:
+    def of(self, elements: Integers | Small) -> tuple[Integers, Integers]:
         """Starts and lengths of the lists of elements."""
         starts = np.searchsorted(self._elements, elements)
         return starts, np.searchsorted(self._elements, elements, side="right") - starts
@@ -163,7 +164,7 @@ class _Groups:
         self._members[small] = []
 
 
-def _set_before(prefixes: _Prefixes) -> Numbers:
+def _set_before(prefixes: _Prefixes) -> Integers:
     """For each entry, the set before in the list of its element, or -1."""
     order = np.argsort(prefixes.elements, kind="stable")
     same = np.diff(prefixes.elements[order]) == 0
@@ -172,7 +173,7 @@ def _set_before(prefixes: _Prefixes) -> Numbers:
     return before
 
 
-def _distinct(listed: Numbers, starts: Numbers, lengths: Numbers, every: Numbers) -> Numbers:
+def _distinct(listed: Integers, starts: Integers, lengths: Integers, every: Integers) -> Integers:
     """Distinct numbers of some lists; every number that may be in one where the lists are longer together."""
     if lengths.sum() >= len(every):
         return every

@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.adapters.pursuit import Explained
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from pfl_audit.metrics.arrays import Bools, Floats
 
 _APART: Final = 2.0
 """Times the largest singular value of errors that every other vector must leave."""

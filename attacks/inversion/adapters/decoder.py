@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.positioned import AddedUp, PlacedTokens, placed_tokens, without_tokens
@@ -16,8 +15,6 @@ from pfl_audit.attacks.inversion.analytic.noise import noise_of
 from pfl_audit.attacks.inversion.batches.inputs import through_norms
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.models.text_decoder import FirstLayer
-
-Floats = NDArray[np.float64]
 
 
 def decoder_tokens(

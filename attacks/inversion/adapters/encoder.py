@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.explanation import silent
@@ -30,10 +29,8 @@ from pfl_audit.attacks.inversion.batches.inputs import TextInputs, through_norms
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.update.traits import traits_of
+from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.word_encoder import WordEncoder
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _BESIDE: Final = ("the word embeddings", "the position embeddings")
 """Words of limits on tables that adapters make up for."""
@@ -164,12 +161,12 @@ def _boxes(
     )
 
 
-def _possible(inputs: TextInputs, form: Template) -> dict[str, Ints]:
+def _possible(inputs: TextInputs, form: Template) -> dict[str, Integers]:
     """Coordinates that words in the form's fields may have, by table."""
     fields = np.array([field.box for field in form.fields]).reshape(-1, 4) * _UNITS
     left, top, right, bottom = fields.T
 
-    def between(low: Floats, high: Floats, name: str) -> Ints:
+    def between(low: Floats, high: Floats, name: str) -> Integers:
         spans = [np.arange(int(a) - _MARGIN, int(b) + _MARGIN + 1) for a, b in zip(low, high, strict=True)]
         every = np.unique(np.concatenate([*spans, np.zeros(1, int)]))
         return every[(every >= 0) & (every < len(inputs.tables[name]))]
@@ -183,7 +180,7 @@ def _possible(inputs: TextInputs, form: Template) -> dict[str, Ints]:
     }
 
 
-def _of_coordinates(inputs: TextInputs, rows: Mapping[str, Ints]) -> Floats:
+def _of_coordinates(inputs: TextInputs, rows: Mapping[str, Integers]) -> Floats:
     """What each coordinate adds to a sum, float64 (n, width): once for each slice of its table."""
     found = []
     for name, parts in inputs.layout.slices.items():

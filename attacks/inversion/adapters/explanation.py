@@ -8,7 +8,6 @@ from math import sqrt
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.adapters.certainty import certain
 from pfl_audit.attacks.inversion.adapters.likeliest import likeliest
@@ -16,10 +15,7 @@ from pfl_audit.attacks.inversion.adapters.pursuit import LEAST_OUTSIDE, pursue
 from pfl_audit.attacks.inversion.adapters.rows import Halves
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
 from pfl_audit.attacks.inversion.analytic.noise import Noise
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
 
 _ABOVE: Final = 1.5
 """Times the largest singular value of independent errors (Marchenko and Pastur), up to which nothing is left."""
@@ -99,7 +95,7 @@ class Explanation:
         free: float64 (width, m), orthonormal directions outside of what was taken out.
     """
 
-    chosen: Ints
+    chosen: Integers
     ends: bool
     sure: Bools
     strong: Bools
@@ -117,7 +113,7 @@ def room_in(free: Floats) -> int:
     return max(0, int(free.shape[1]) - LEAST_OUTSIDE)
 
 
-def explain(rows: Floats, levels: Levels, dictionary: Floats, free: Floats, public: Ints) -> Explanation:
+def explain(rows: Floats, levels: Levels, dictionary: Floats, free: Floats, public: Integers) -> Explanation:
     """Take as few vectors as possible.
 
     Args:

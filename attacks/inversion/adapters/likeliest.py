@@ -16,10 +16,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 _STEPS: Final = 130
 _ERROR: Final = (1e-2, 0.95, 1e-10)
@@ -30,7 +28,7 @@ _VANISHED: Final = 1e-4
 """Share of the middle of the largest variances below which one is taken as zero after that."""
 
 
-def likeliest(rows: Floats, dictionary: Floats, edge: float, count: int) -> Ints:
+def likeliest(rows: Floats, dictionary: Floats, edge: float, count: int) -> Integers:
     """Order vectors by the variance of their coefficients.
 
     Args:

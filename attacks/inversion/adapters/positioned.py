@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.adapters.explanation import (
     Explanation,
@@ -31,10 +30,7 @@ from pfl_audit.attacks.inversion.adapters.rows import Halves
 from pfl_audit.attacks.inversion.analytic.assignment import assign
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.analytic.noise import Noise
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 _MOST: Final = 3 / 4
 """Share of the width that positions may take."""
@@ -76,8 +72,8 @@ class PlacedTokens:
         limits: Why something is missing.
     """
 
-    ids: Ints
-    present: Ints
+    ids: Integers
+    present: Integers
     candidates: int
     room: int
     limits: tuple[Limit, ...]

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 LEAST_OUTSIDE: Final = 8
 """Directions that must be left outside of an explanation: with fewer, wrong vectors explain rows by chance."""
@@ -36,7 +34,7 @@ class Explained:
         ends: Whether that is no more than errors are.
     """
 
-    chosen: Ints
+    chosen: Integers
     directions: Floats
     left: float
     ends: bool

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.explanation import (
@@ -33,9 +32,7 @@ from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.input_span.basis import bases_of
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +46,7 @@ class Private:
         limits: Why something is missing.
     """
 
-    tokens: Ints
+    tokens: Integers
     candidates: int
     room: int
     limits: tuple[Limit, ...]
@@ -92,7 +89,7 @@ def span_beside(gradient: Floats, vectors: Floats, noise: Noise, errors: Floats)
 def private_tokens(
     halves: Halves,
     parts: InputParts,
-    boxes: Ints,
+    boxes: Integers,
     beside: Floats,
     known: Sequence[int],
     patches: Floats,

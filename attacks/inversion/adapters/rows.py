@@ -19,13 +19,11 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.update.difference import rounding_of
 from pfl_audit.errors import AuditError
-
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats
 
 DOWN: Final = ".lora_A."
 UP: Final = ".lora_B."

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, nnls
 
 from pfl_audit.attacks.inversion.analytic.noise import Noise
+from pfl_audit.metrics.arrays import Floats, Integers
 
 _ROUNDS = 100
 
@@ -38,7 +39,7 @@ class Settling:
         place: int64 (signals,), a first guess at the row of each.
     """
 
-    def __init__(self, sums: Floats, signals: Floats, place: Ints) -> None:
+    def __init__(self, sums: Floats, signals: Floats, place: Integers) -> None:
         self.sums, self.signals, self.place = sums, signals, place.copy()
         self._inner = signals @ signals.T
         self._with_sums = signals @ sums.T
@@ -86,9 +87,6 @@ class Settling:
         return moves, exchanges
 
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 SURE = 12.0
 """Log-odds against the next best solution from which a row counts as solved: 1 in 160,000."""
 LIKELY = 6.0
@@ -112,7 +110,7 @@ class Assignment:
         complete: Whether every row is explained to within the noise.
     """
 
-    rows: Ints
+    rows: Integers
     sure: NDArray[np.bool_]
     residual: float
     complete: bool
@@ -258,12 +256,12 @@ class _Puzzle:
             self.left -= counts
             self.open[row] = False
 
-    def _variance(self, row: int, counts: Ints) -> float:
+    def _variance(self, row: int, counts: Integers) -> float:
         """Of an entry of a row's residual: noise of the row and of every signal in it, and rounding."""
         mass = self.masses[row] + counts @ self.lengths
         return self.noise.variance(1, float(mass), self.sums.shape[1]) + float(counts**2 @ self.variances)
 
-    def _margin(self, rest: Floats, counts: Ints) -> float:
+    def _margin(self, rest: Floats, counts: Integers) -> float:
         """What the squared residual rises by at least if one signal is swapped, dropped or added."""
         inside, outside = np.flatnonzero(counts), np.flatnonzero(self.left > counts)
         along = self.signals @ rest

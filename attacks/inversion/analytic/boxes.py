@@ -14,18 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.assignment import assign
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.signals import sums_of
 from pfl_audit.attacks.inversion.analytic.tables import Tables
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.models.word_encoder import EmbeddingLayout
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _LARGEST_SIZE = 1023
 """LayoutLMv3 clips heights and widths to 0..1023."""
@@ -42,7 +38,7 @@ class Boxes:
         complete: Whether the x and y tables are explained to within the noise.
     """
 
-    values: Ints
+    values: Integers
     sure: Bools
     residuals: Mapping[str, float]
     complete: bool
@@ -52,7 +48,7 @@ class Boxes:
 class _Edges:
     """Two opposite edges of every position: values (positions, 2), and as in Boxes."""
 
-    values: Ints
+    values: Integers
     sure: Bools
     residual: float
     complete: bool
@@ -108,7 +104,7 @@ def _edges(
     parts: tuple[slice[int, int, int], ...],
     signals: Floats,
     variances: Floats,
-    words: Ints,
+    words: Integers,
     noise: Noise,
 ) -> _Edges:
     """Solve one table; ``words`` numbers the positions' words, the signals of which are taken together."""
@@ -139,12 +135,12 @@ def _same(across: _Edges) -> Bools:
     return same
 
 
-def _sizes(boxes: Ints, name: str) -> Ints:
+def _sizes(boxes: Integers, name: str) -> Integers:
     first, second = {"w": (0, 2), "h": (1, 3)}[name]
     return np.clip(boxes[:, second] - boxes[:, first], 0, _LARGEST_SIZE)
 
 
-def _unexplained(table: Tensor, signals: Floats, rows: Ints) -> float:
+def _unexplained(table: Tensor, signals: Floats, rows: Integers) -> float:
     values = table.double().numpy()
     rest = values.copy()
     np.subtract.at(rest, np.minimum(rows, len(rest) - 1), signals)

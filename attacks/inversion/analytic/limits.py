@@ -9,13 +9,11 @@ from math import sqrt
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.pixels import Page
 from pfl_audit.attacks.inversion.update.traits import Traits
-
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats
 
 TOO_MUCH = 3.0
 """Times the error that noise explains, from which on it is not noise."""

@@ -34,10 +34,8 @@ from pfl_audit.attacks.inversion.analytic.tables import Tables, read_tables
 from pfl_audit.attacks.inversion.analytic.tokens import Reading, read_tokens, read_types
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.errors import AuditError
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.models.word_encoder import EmbeddingLayout, PixelScale
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 _HIDDEN = 100.0
 """Times the energy of noise, from which on signals are missing among the positions."""

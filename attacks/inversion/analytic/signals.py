@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.noise import Noise, chi_square
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 _STRIKING = 4.7
 """Standard deviations that make a row stand out: one in 400,000 by chance, for tables of 50,000 rows."""
@@ -27,7 +25,7 @@ class Sums:
         values: float64 (used, width).
     """
 
-    rows: Ints
+    rows: Integers
     values: Floats
 
 
@@ -57,7 +55,7 @@ def sums_of(table: Tensor, signals: Floats, noise: Noise) -> Sums:
     return Sums(rows, values[rows])
 
 
-def rows_of(table: Tensor, noise: Noise) -> Ints:
+def rows_of(table: Tensor, noise: Noise) -> Integers:
     """Rows of a table that were looked up, by their energy alone, int64 (used,).
 
     Args:

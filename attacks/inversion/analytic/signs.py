@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.tokens import Reading
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 _MOVED = 0.5
 """Rows count as looked up from this share of the largest row's norm; others moved by weight decay only."""
@@ -40,7 +38,7 @@ def looked_up(table: Tensor) -> Tensor:
     return sizes > _MOVED * sizes.max()
 
 
-def tokens_by_direction(rows: Floats, numbers: Ints, places: Floats) -> Reading:
+def tokens_by_direction(rows: Floats, numbers: Integers, places: Floats) -> Reading:
     """The token whose row of the word table points most in the direction of each position's row.
 
     Args:

@@ -8,13 +8,11 @@ from typing import get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.errors import AuditError
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.models.word_encoder import EmbeddingLayout, TableName
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

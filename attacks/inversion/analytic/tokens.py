@@ -17,6 +17,7 @@ from pfl_audit.attacks.inversion.analytic.assignment import assign
 from pfl_audit.attacks.inversion.analytic.limits import mixture
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.signals import Sums, sums_of, without
+from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.word_encoder import EmbeddingLayout
 
 _DRAWS = 20
@@ -61,9 +62,6 @@ def _holds_most(basis: Tensor, rows: Tensor) -> bool:
     return float((rest.norm(dim=1) < _SMALL).double().mean()) > 0.5
 
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 _TIED_ROUNDING = 1e-5
 
 
@@ -79,11 +77,11 @@ class Reading:
         present: int64, the rows that were looked up at all.
     """
 
-    values: Ints
+    values: Integers
     sure: NDArray[np.bool_]
     residual: float
     complete: bool
-    present: Ints
+    present: Integers
 
 
 def read_tokens(word: Tensor, signals: Floats, layout: EmbeddingLayout, noise: Noise) -> tuple[Reading, float]:

@@ -12,16 +12,13 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.batches.states import text_of
+from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.gradient_protocol import GradientModel, gradient_of
 from pfl_audit.models.word_encoder import WordEncoder
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _STARTS: Final = 20
 _SEED: Final = 24
@@ -32,7 +29,7 @@ ERROR: Final = 1e-3
 
 
 def error_of(
-    model: GradientModel, encoder: WordEncoder, pages: Sequence[Ints], update: Mapping[str, Tensor], picture: Tensor
+    model: GradientModel, encoder: WordEncoder, pages: Sequence[Integers], update: Mapping[str, Tensor], picture: Tensor
 ) -> float:
     """Share of the update's length that the gradient of the pages leaves, at the best factor, 0 to 1.
 
@@ -53,7 +50,7 @@ def error_of(
 
 
 def answers_of(
-    model: GradientModel, encoder: WordEncoder, pages: Sequence[Ints], update: Mapping[str, Tensor], picture: Tensor
+    model: GradientModel, encoder: WordEncoder, pages: Sequence[Integers], update: Mapping[str, Tensor], picture: Tensor
 ) -> list[tuple[int, int]]:
     """First and last token of each page's answer; the first token where the head's gradient is not shared."""
     row, head = encoder.head

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.tables import array_of
+from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.word_encoder import EmbeddingLayout, EncoderInputs
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _LARGEST_SIZE = 1023
 """LayoutLMv3 clips heights and widths to 0..1023."""
@@ -53,12 +50,12 @@ class TextInputs:
         tables: dict[str, Floats] = {name: read(table.name) for name, table in layout.tables.items() if name in parts}
         return cls(layout, tables, tuple((read(norm.gain), read(norm.shift), norm.epsilon) for norm in names.norms))
 
-    def words(self, places: Ints) -> Floats:
+    def words(self, places: Integers) -> Floats:
         """What token, position and type add to the sum, float64 (n, width); the other columns are not read."""
         found = self.tables["word"][places[:, TOKEN]] + self.tables["position"][places[:, POSITION] + self.layout.first]
         return np.asarray(found + self.tables["types"][places[:, TYPE]])
 
-    def boxes(self, boxes: Ints) -> Floats:
+    def boxes(self, boxes: Integers) -> Floats:
         """What boxes, int64 (n, 4), add to the sum, float64 (n, width)."""
         found = np.zeros((len(boxes), self.layout.width))
         for name, edges in edges_of(boxes).items():
@@ -66,7 +63,7 @@ class TextInputs:
                 found[:, part] += self.tables[name][rows]
         return found
 
-    def inputs(self, places: Ints) -> Floats:
+    def inputs(self, places: Integers) -> Floats:
         """Inputs of the first layer, float64 (n, width)."""
         states = self.words(places) + self.boxes(places[:, BOX])
         for gain, shift, epsilon in self.norms:
@@ -95,7 +92,7 @@ def through_norms(vectors: Floats, norms: Sequence[tuple[Floats, Floats, float]]
     return left, own
 
 
-def edges_of(boxes: Ints) -> dict[str, tuple[Ints, ...]]:
+def edges_of(boxes: Integers) -> dict[str, tuple[Integers, ...]]:
     """Rows of the tables of coordinates that boxes, int64 (n, 4), look up: by table, int64 (n,) for each slice."""
     left, top, right, bottom = boxes.T
     high, wide = (np.clip(size, 0, _LARGEST_SIZE) for size in (bottom - top, right - left))

@@ -19,15 +19,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from pfl_audit.attacks.inversion.batches.inputs import POSITION
 from pfl_audit.attacks.inversion.input_span.basis import Basis
+from pfl_audit.metrics.arrays import Floats, Integers
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-States = Callable[[Ints], Floats]
+States = Callable[[Integers], Floats]
 """Sequences, int64 (batch, n, 7), to what the layer is given, float64 (batch, n, width)."""
 
 _GUESSES: Final = 6
@@ -47,13 +45,13 @@ class Guess:
         excess: Largest one of its positions over what errors explain, about 1 for a page.
     """
 
-    page: Ints
+    page: Integers
     excess: float
 
 
 def page_with(
-    anchor: Ints,
-    options: Sequence[Ints],
+    anchor: Integers,
+    options: Sequence[Integers],
     states: States,
     basis: Basis,
     rng: np.random.Generator,
@@ -104,7 +102,7 @@ def excess_of(basis: Basis, states: Floats, *, pictured: bool) -> float:
     return float(basis.excess(np.square(beside).sum(axis=1), np.square(basis.turned(states)).sum(axis=1)).max())
 
 
-def shares_of(left: Floats, changes: Floats, at: Ints) -> Floats:
+def shares_of(left: Floats, changes: Floats, at: Integers) -> Floats:
     """Shares of replacements, float64 (n,), whose changes, float64 (n, m), add up to what is left, float64 (m,)."""
     weight = _SUM * max(float(np.abs(changes).max(initial=0.0)), _LEAST)
     once = weight * (at[None] == np.arange(at.max() + 1)[:, None])

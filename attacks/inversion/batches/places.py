@@ -13,15 +13,11 @@ from itertools import product
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.batches.inputs import BOX, POSITION, TextInputs, edges_of
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 from pfl_audit.attacks.inversion.input_span.gap import Apart, first_apart
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
 
 MOST: Final = 2e10
 """Places that are tested at the most; about a minute."""
@@ -54,12 +50,12 @@ class Parts:
         edges: Rows by table of coordinates, ``x``, ``y``, ``h`` and ``w``.
     """
 
-    tokens: Ints
-    positions: Ints
-    types: Ints
-    edges: Mapping[str, Ints]
+    tokens: Integers
+    positions: Integers
+    types: Integers
+    edges: Mapping[str, Integers]
 
-    def heads(self) -> Ints:
+    def heads(self) -> Integers:
         """All tokens at all positions, int64 (n, 7), in empty boxes."""
         rows = np.array(list(product(self.tokens, self.positions, self.types)), dtype=np.int64).reshape(-1, 3)
         return np.concatenate([rows, np.zeros((len(rows), 4), np.int64)], axis=1)
@@ -68,14 +64,14 @@ class Parts:
         """Number of boxes."""
         return len(_pairs(self.edges["x"], self.edges["w"])) * len(_pairs(self.edges["y"], self.edges["h"]))
 
-    def boxes(self) -> Ints:
+    def boxes(self) -> Integers:
         """All boxes of the coordinates whose width and height occur as well, int64 (n, 4)."""
         across, down = (_pairs(self.edges[axis], self.edges[size]) for axis, size in (("x", "w"), ("y", "h")))
         rows = [(left, top, right, bottom) for left, right in across for top, bottom in down]
         return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 
-def _pairs(coordinates: Ints, sizes: Ints) -> list[tuple[int, int]]:
+def _pairs(coordinates: Integers, sizes: Integers) -> list[tuple[int, int]]:
     known = set(sizes.tolist())
     return [(low, high) for low in coordinates.tolist() for high in coordinates.tolist() if high - low in known]
 
@@ -91,14 +87,14 @@ class Placed:
         rank: Directions of the span.
     """
 
-    places: Ints
+    places: Integers
     certain: Bools
     apart: Apart
     rank: int
 
 
 def places_in(
-    bases: Sequence[Basis], inputs: TextInputs, parts: Parts, known: Ints, rng: np.random.Generator
+    bases: Sequence[Basis], inputs: TextInputs, parts: Parts, known: Integers, rng: np.random.Generator
 ) -> Placed:
     """Test all places that the parts make.
 
@@ -138,7 +134,7 @@ def places_in(
     return Placed(places, alone(places), apart, basis.rank)
 
 
-def alone(places: Ints) -> Bools:
+def alone(places: Integers) -> Bools:
     """Places that are no combination of others, bool (n,), where all embeddings are taken to be independent.
 
     As inputs are sums, (a, 1, b) - (a, 2, b) + (c, 2, d) makes (c, 1, d), which is in the span and may be on no page.
@@ -149,7 +145,7 @@ def alone(places: Ints) -> Bools:
     return np.asarray(np.square(directions[:, sizes > _SAME * sizes[0]]).sum(axis=1) > _ALONE)
 
 
-def rank_of(places: Ints) -> int:
+def rank_of(places: Integers) -> int:
     """Number of independent places, where all embeddings are taken to be independent."""
     if not len(places):
         return 0
@@ -157,7 +153,7 @@ def rank_of(places: Ints) -> int:
     return int((sizes > _SAME * sizes[0]).sum())
 
 
-def _incidence(places: Ints) -> Floats:
+def _incidence(places: Integers) -> Floats:
     """Which embeddings each place is made of, float64 (n, embeddings)."""
     columns = [*places[:, : POSITION + 2].T, *(rows for edges in edges_of(places[:, BOX]).values() for rows in edges)]
     incidence = []
@@ -167,7 +163,7 @@ def _incidence(places: Ints) -> Floats:
     return np.concatenate(incidence, axis=1)
 
 
-def places_of_chance(inputs: TextInputs, positions: int, rng: np.random.Generator) -> Ints:
+def places_of_chance(inputs: TextInputs, positions: int, rng: np.random.Generator) -> Integers:
     """Random places at so many positions, int64 (n, 7)."""
     sizes = [len(inputs.tables["word"]), positions, len(inputs.tables["types"])]
     rows = [rng.integers(size, size=_NULL) for size in sizes]
@@ -175,7 +171,7 @@ def places_of_chance(inputs: TextInputs, positions: int, rng: np.random.Generato
     return np.stack([*rows, edges[0][:, 0], edges[1][:, 0], edges[0][:, 1], edges[1][:, 1]], axis=1)
 
 
-def _blocks(rows: Ints) -> list[Ints]:
+def _blocks(rows: Integers) -> list[Integers]:
     """The same in blocks, one at least: vectors of all of them would not fit into memory."""
     return [rows[at : at + _PART] for at in range(0, max(len(rows), 1), _PART)]
 

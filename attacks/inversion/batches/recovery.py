@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
@@ -25,12 +24,9 @@ from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.attacks.inversion.word_text import blank
+from pfl_audit.metrics.arrays import Bools, Integers
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.word_encoder import TableName, WordEncoder
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _FULL: Final = 3 / 4
 """Share of a layer's width or outputs from which on its gradient has too few directions left."""
@@ -62,9 +58,9 @@ class Separated:
         limits: Why something is missing.
     """
 
-    placed: Ints
+    placed: Integers
     candidates: int
-    pages: tuple[Ints, ...]
+    pages: tuple[Integers, ...]
     error: float | None
     certified: bool
     limits: tuple[Limit, ...]
@@ -73,7 +69,7 @@ class Separated:
 _NOTHING: Final = Separated(np.zeros((0, 7), np.int64), 0, (), None, certified=False, limits=())
 
 
-def separate(model: GradientModel, encoder: WordEncoder, seen: Observation, tokens: Ints) -> Separated:
+def separate(model: GradientModel, encoder: WordEncoder, seen: Observation, tokens: Integers) -> Separated:
     """Places and pages of an update of several pages.
 
     Args:
@@ -97,7 +93,7 @@ def separate(model: GradientModel, encoder: WordEncoder, seen: Observation, toke
 
 
 def pages_of(
-    model: GradientModel, encoder: WordEncoder, seen: Observation, places: Ints, certain: Bools, noise: Noise
+    model: GradientModel, encoder: WordEncoder, seen: Observation, places: Integers, certain: Bools, noise: Noise
 ) -> Separated:
     """Pages of an update, by the places in the span of its first layer.
 
@@ -150,7 +146,7 @@ def _places(
     weights: Mapping[str, Tensor],
     tables: Mapping[str, Tensor],
     noise: Noise,
-    tokens: Ints,
+    tokens: Integers,
 ) -> Placed | Limit:
     basis = _bases(update, encoder.first.attention, weights, noise)
     if isinstance(basis, Limit):
@@ -202,8 +198,8 @@ def _bases(
 
 
 def _pages(
-    model: GradientModel, encoder: WordEncoder, seen: Observation, placed: tuple[Ints, Bools], basis: Basis
-) -> list[Ints]:
+    model: GradientModel, encoder: WordEncoder, seen: Observation, placed: tuple[Integers, Bools], basis: Basis
+) -> list[Integers]:
     """Distinct sequences in the span or close to it, at most as many as the update has pages."""
     rng, states, places = np.random.default_rng(_SEED), FeedInputs(model, encoder, blank(seen)), placed[0]
     options = [places[places[:, POSITION] == at] for at in range(places[:, POSITION].max() + 1)]
@@ -228,7 +224,7 @@ def _pages(
     return [guess.page for guess in sorted(guesses, key=lambda guess: guess.excess)[: seen.batch]]
 
 
-def _anchors(places: Ints, certain: Bools, options: list[Ints]) -> list[Ints]:
+def _anchors(places: Integers, certain: Bools, options: list[Integers]) -> list[Integers]:
     """Places to begin pages with: those that are certain first, then those of tokens with few possible places."""
     tokens, counts = np.unique(places[:, TOKEN], return_counts=True)
     many = counts[np.searchsorted(tokens, places[:, TOKEN])]

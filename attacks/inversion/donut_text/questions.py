@@ -12,13 +12,11 @@ from itertools import chain, islice, zip_longest
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.batches.pages import shares_of
 from pfl_audit.attacks.inversion.input_span.basis import Basis
+from pfl_audit.metrics.arrays import Integers
 from pfl_audit.models.text_decoder import TextDecoder
-
-Ints = NDArray[np.int64]
 
 KEPT: Final = 64
 """Beginnings that are extended."""
@@ -34,7 +32,7 @@ _SEED: Final = 25
 """Seed of the searches' starts, fixed so that the same update gives the same result."""
 
 
-def questions_in(places: Sequence[Ints], decoder: TextDecoder, basis: Basis, most: int) -> list[tuple[int, ...]]:
+def questions_in(places: Sequence[Integers], decoder: TextDecoder, basis: Basis, most: int) -> list[tuple[int, ...]]:
     """Beginnings that end with the marker of the answer, the nearest to the span first, at most KEPT.
 
     Args:
@@ -55,8 +53,8 @@ def questions_in(places: Sequence[Ints], decoder: TextDecoder, basis: Basis, mos
 
 
 def _starts(
-    places: Sequence[Ints], decoder: TextDecoder, rng: np.random.Generator
-) -> Iterator[tuple[list[Ints], int, int]]:
+    places: Sequence[Integers], decoder: TextDecoder, rng: np.random.Generator
+) -> Iterator[tuple[list[Integers], int, int]]:
     """Choices up to a marker of the answer, and a position with one of its tokens; lengths take turns."""
     each = []
     for last, tokens in enumerate(places):
@@ -70,8 +68,8 @@ def _starts(
 
 
 def _nearest(
-    choices: Sequence[Ints], decoder: TextDecoder, basis: Basis, rng: np.random.Generator
-) -> tuple[Ints, float]:
+    choices: Sequence[Integers], decoder: TextDecoder, basis: Basis, rng: np.random.Generator
+) -> tuple[Integers, float]:
     """One token at every position, int64 (n,), and the excess of their state."""
     at = np.concatenate([np.full(len(some), place) for place, some in enumerate(choices)])
     every = np.concatenate(choices)

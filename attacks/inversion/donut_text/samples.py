@@ -17,16 +17,15 @@ from math import inf, log
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.donut_text.questions import KEPT, questions_in
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
+from pfl_audit.metrics.arrays import Integers
 from pfl_audit.models.text_decoder import TextDecoder
 
-Ints = NDArray[np.int64]
 Row = tuple[int, ...]
 
 _EXPLAINED: Final = log(1.1)
@@ -96,7 +95,9 @@ def _apart(last: float, following: float) -> bool:
     return last <= _EXPLAINED < following and following >= _APART * max(last, _NEAR)
 
 
-def _extended(questions: Sequence[Row], places: Sequence[Ints], decoder: TextDecoder, basis: Basis) -> dict[Row, float]:
+def _extended(
+    questions: Sequence[Row], places: Sequence[Integers], decoder: TextDecoder, basis: Basis
+) -> dict[Row, float]:
     """Sequences that end an answer, with the mean logarithm of their excess from the marker of the answer on."""
     begun: dict[Row, list[float]] = {}
     found: dict[Row, float] = {}

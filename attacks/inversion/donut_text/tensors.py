@@ -8,7 +8,6 @@ from math import sqrt
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.assignment import assign
@@ -18,6 +17,7 @@ from pfl_audit.attacks.inversion.analytic.signals import Sums, signals_of, sums_
 from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.analytic.tokens import Reading
 from pfl_audit.errors import AuditError
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.models.text_decoder import FirstLayer
 
 _LOUD = 30.0
@@ -116,8 +116,6 @@ def size_of(tensor: Tensor) -> float:
     """Root of the mean square."""
     return float(tensor.double().square().mean().sqrt())
 
-
-Floats = NDArray[np.float64]
 
 _ROUNDED = 5.0
 """Multiple of the largest direction's rounding below which a direction is rounding."""

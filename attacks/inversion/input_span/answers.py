@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.rows import rounding_in
@@ -31,10 +30,9 @@ from pfl_audit.attacks.inversion.input_span.corners import needed
 from pfl_audit.attacks.inversion.input_span.gap import first_apart
 from pfl_audit.attacks.inversion.input_span.recovery import noise_in
 from pfl_audit.attacks.inversion.input_span.sequence import Parts, first_layer
+from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.word_tables import SumsWordsAndBoxes
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Row = tuple[int, ...]
 
 _NULL: Final = 512
@@ -107,7 +105,7 @@ def answers_in(
     return Answers(tuple(tuple(int(every[at]) for at in row[1:]) for row in whole), limits)
 
 
-def _near(parts: Parts, basis: Basis, most: float, options: Ints) -> tuple[list[Row], Floats]:
+def _near(parts: Parts, basis: Basis, most: float, options: Integers) -> tuple[list[Row], Floats]:
     """Beginnings that are near the span at each place, and what the next layer is given at their last one.
 
     Args:
@@ -131,7 +129,7 @@ def _near(parts: Parts, basis: Basis, most: float, options: Ints) -> tuple[list[
     return found, np.concatenate(vectors)
 
 
-def _behind(parts: Parts, row: Row, options: Ints) -> Floats:
+def _behind(parts: Parts, row: Row, options: Integers) -> Floats:
     """What the next layer is given behind a beginning, float64 (n, width), with each of these inputs there."""
     return parts.at(np.array([*row, 0]), len(row), options)
 

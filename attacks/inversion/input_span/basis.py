@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats
 
 _ABOVE: Final = 1.1
 """Times the largest singular value of errors of the size of the rest, from which on a direction is none of them."""

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 from pfl_audit.attacks.inversion.input_span.gap import Apart, first_apart
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 _BLOCK: Final = 1 << 20
 """Candidates of one block."""
@@ -49,16 +46,16 @@ class Found:
         apart: The levels of the test.
     """
 
-    boxes: Ints
+    boxes: Integers
     apart: Apart
 
 
 def boxes_in(
     bases: Sequence[Basis],
     parts: InputParts,
-    edges: tuple[Ints, Ints],
-    listed: Ints,
-    known: Ints,
+    edges: tuple[Integers, Integers],
+    listed: Integers,
+    known: Integers,
     rng: np.random.Generator,
     *,
     lower: bool = True,
@@ -97,14 +94,16 @@ def boxes_in(
     return Found(np.unique(np.concatenate(near)[values <= apart.cut(values)], axis=0), apart)
 
 
-def _ordered(coordinates: Ints) -> Ints:
+def _ordered(coordinates: Integers) -> Integers:
     """Pairs of a lower and an upper edge, int64 (pairs, 2)."""
     low, high = np.triu_indices(len(coordinates))
     ordered = np.sort(coordinates)
     return np.stack([ordered[low], ordered[high]], axis=1)
 
 
-def _of_chance(parts: InputParts, known: Ints, edges: tuple[Ints, Ints], rng: np.random.Generator) -> Ints:
+def _of_chance(
+    parts: InputParts, known: Integers, edges: tuple[Integers, Integers], rng: np.random.Generator
+) -> Integers:
     """A known box, int64 (4,), with one edge moved to a coordinate that occurs nowhere, int64 (_NULL, 4)."""
     boxes = np.tile(known, (_NULL, 1))
     tables = (parts.across, parts.down)
@@ -131,7 +130,7 @@ class _Lengths:
                 each @ (rng.standard_normal((each.shape[1], _SKETCH)) / np.sqrt(_SKETCH)) for each in self._maps
             ]
 
-    def excess(self, wide: Ints, high: Ints) -> Floats:
+    def excess(self, wide: Integers, high: Integers) -> Floats:
         """Of all boxes of a pair of each, float64 (len(wide), len(high))."""
         parts = self._parts
         sideways, upright = parts.across[wide].sum(axis=1), parts.down[high].sum(axis=1)

@@ -27,14 +27,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.noise import Noise, chi_square
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
 
 _ABOVE: Final = 1.1
 """Times the strongest direction that boxes leave, from which on a direction is none of the errors."""
@@ -101,7 +97,7 @@ def needed(placed: Floats, gradient: Floats) -> Bools:
 
 def standing(
     parts: InputParts,
-    boxes: Ints,
+    boxes: Integers,
     matcher: Floats,
     offset: Floats | None,
     tables: tuple[Floats, Floats],
@@ -161,7 +157,7 @@ def standing(
     return Standing(alone | there, ~kept & ~alone)
 
 
-def _edges(boxes: Ints, axes: list[Ints]) -> Floats:
+def _edges(boxes: Integers, axes: list[Integers]) -> Floats:
     """How often a box has a coordinate, float64 (n, coordinates of both axes)."""
     found = np.zeros((len(boxes), len(axes[0]) + len(axes[1])))
     every = np.arange(len(boxes))
@@ -251,7 +247,7 @@ def _left_by_solutions(solved: _Equations, error: float, rng: np.random.Generato
     return kept
 
 
-def _fewest(solved: _Equations, order: Ints, most: float) -> Bools:
+def _fewest(solved: _Equations, order: Integers, most: float) -> Bools:
     """The first boxes of an order that leave no more of the equations than errors do, bool (n,); else all."""
 
     def first(many: int) -> Bools:

@@ -14,12 +14,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from pfl_audit.attacks.inversion.input_span.basis import Basis
-
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats
 
 _PROGRAMS: Final = 5
 _ERRORS: Final = 4.0

@@ -16,8 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pfl_audit.metrics.arrays import Integers
+
 Singles = NDArray[np.float32]
-Ints = NDArray[np.int64]
 
 _STEPS: Final = 200
 """Pairs that are exchanged at most."""
@@ -25,7 +26,7 @@ _LESS: Final = 1e-6
 """Share of what is left by which an exchange must lower it; single precision leaves about a tenth of that."""
 
 
-def exchanged(effects: Singles, left: Singles, place: Ints, chosen: Ints) -> Ints:
+def exchanged(effects: Singles, left: Singles, place: Integers, chosen: Integers) -> Integers:
     """Exchange one or two choices at a time for those that leave least, until no exchange leaves less.
 
     Args:

@@ -11,13 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 from pfl_audit.attacks.inversion.input_span.sequence import FirstLayer
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 _FITS: Final = 2.0
 """Excess of any position up to which errors explain a text."""
@@ -41,7 +38,7 @@ class Fits:
         self._bases = [basis for basis in bases if basis.informative]
         self.parts = layer.parts_of(inputs, np.diag(layer.second))
 
-    def alone(self, sequence: Ints, text: int, others: Sequence[tuple[int, Ints]]) -> bool:
+    def alone(self, sequence: Integers, text: int, others: Sequence[tuple[int, Integers]]) -> bool:
         """Whether a text fits in one of the spans, and each other piece is far outside of it.
 
         Args:

@@ -10,11 +10,9 @@ from statistics import NormalDist
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.input_span.basis import Basis
-
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats
 
 _CHANCE: Final = 0.01
 """Expected number of wrong candidates below the level from which on a vector may be a wrong one."""

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.tables import array_of
+from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.word_tables import SummedInputs
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +66,7 @@ class InputParts:
             norm=norm,
         )
 
-    def placed(self, boxes: Ints) -> Floats:
+    def placed(self, boxes: Integers) -> Floats:
         """LayerNorm of boxes, float64 (n, width): the inputs of the spatial matcher.
 
         Args:
@@ -80,6 +77,6 @@ class InputParts:
         spread = np.sqrt(np.square(total).mean(axis=1, keepdims=True) + self.epsilon)
         return np.asarray(self.gain * total / spread + self.shift)
 
-    def spatial(self, boxes: Ints) -> Floats:
+    def spatial(self, boxes: Integers) -> Floats:
         """What boxes add to tokens, times the columns' factors, float64 (n, width)."""
         return np.asarray((self.placed(boxes) @ self.matcher.T + self.offset) * self.norm)

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
@@ -28,10 +27,9 @@ from pfl_audit.attacks.inversion.input_span.texts import Texts, Word
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
 from pfl_audit.attacks.inversion.template.find import reading_order
 from pfl_audit.attacks.inversion.template.template import Template
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.models.word_tables import SumsWordsAndBoxes
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Box = tuple[int, ...]
 
 _QUESTION: Final = 7

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.input_span.texts import Texts, Words
-
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Integers
 
 _TRIED: Final = 60
 """Times that all places of a word are filled, for each word that is sought, at most, of a start."""
@@ -100,7 +98,7 @@ class OwnPlaces:
         own = found[places[at]]
         return float(found.sum() - own.sum() + _WEIGHT * own.mean())
 
-    def _laid(self, words: Words) -> tuple[Ints, list[list[int]]]:
+    def _laid(self, words: Words) -> tuple[Integers, list[list[int]]]:
         """The whole sequence, with the page behind the text, and the places of each word's pieces."""
         text, places = self._texts.laid(words)
         return np.array([*text, *self._texts.page]), places

@@ -13,15 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from pfl_audit.attacks.inversion.input_span.sums import Sums
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
 
 _ALIKE: Final = 0.5
 """Cosine of two sums' parts in all relations from which on they are in one group."""
@@ -124,7 +120,7 @@ def _within(possible: Bools, certain: Bools, form: Mapping[int, frozenset[int]],
             certain[token, box] = True
 
 
-def _groups(values: Floats, errors: Floats) -> list[Ints]:
+def _groups(values: Floats, errors: Floats) -> list[Integers]:
     """Groups of sums that add up to nothing, and no part of them does.
 
     Args:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.rows import DOWN, holds_adapters, rounding_of_matrices
@@ -20,9 +19,8 @@ from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.attacks.inversion.update.decay import without_decay
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.errors import AuditError
+from pfl_audit.metrics.arrays import Integers
 from pfl_audit.models.word_tables import SumsWordsAndBoxes
-
-Ints = NDArray[np.int64]
 
 _EDGES = ("x", "y")
 """Tables of coordinates."""
@@ -46,8 +44,8 @@ class Inputs:
 
     tokens: frozenset[int]
     edges: Mapping[str, frozenset[int]]
-    boxes: Ints
-    pairs: Ints
+    boxes: Integers
+    pairs: Integers
     candidates: int
     words: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     page: Tensor | None
@@ -108,7 +106,7 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
     return Inputs(tokens, edges, boxes, pairs, candidates, ordered.words, ordered.page, limits, answers.certain)
 
 
-def _pairs(found: Spanned) -> tuple[Ints, int]:
+def _pairs(found: Spanned) -> tuple[Integers, int]:
     """Certain pairs, int64 (n, 5), and the number of other possible ones."""
     if found.allowed is None or found.pairs is None:
         return np.zeros((0, 5), np.int64), 0

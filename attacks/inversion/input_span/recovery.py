@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.recovery import (
@@ -32,11 +31,8 @@ from pfl_audit.attacks.inversion.input_span.sums import Sums, of_boxes, of_token
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed, pairs_in
 from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
 from pfl_audit.attacks.inversion.update.traits import traits_of
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.models.word_tables import SummedInputs
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _FULL = 3 / 4
 """Share of all directions from which on too few are left to lie outside of."""
@@ -61,7 +57,7 @@ class Spanned:
         private: Tokens by adapters alone; None where the attention itself is shared, or no boxes are known.
     """
 
-    boxes: Ints | None
+    boxes: Integers | None
     allowed: Allowed | None
     pairs: Paired | None
     rank: tuple[int, int]
@@ -74,7 +70,7 @@ def inputs_of_span(
     names: SummedInputs,
     weights: Mapping[str, Tensor],
     edges: Mapping[str, frozenset[int]],
-    form: Ints,
+    form: Integers,
     words: Sequence[Sequence[int]] = (),
     errors: Mapping[str, Tensor] | None = None,
     dropout: float = 0.0,
@@ -163,14 +159,14 @@ class _Placed:
         complete: Whether no box is missing: no input of the matcher is below the errors.
     """
 
-    boxes: Ints | None
+    boxes: Integers | None
     there: Bools
     limits: tuple[Limit, ...]
     changed: Limit | None
     complete: bool = False
 
     @property
-    def certain(self) -> Ints | None:
+    def certain(self) -> Integers | None:
         """Those that are on a page."""
         return None if self.boxes is None else self.boxes[self.there]
 
@@ -211,8 +207,8 @@ class _Read:
         self,
         matcher: Tensor | None,
         edges: Mapping[str, frozenset[int]],
-        form: Ints,
-        always: Ints,
+        form: Integers,
+        always: Integers,
         changed: Limit | None,
         rng: np.random.Generator,
     ) -> _Placed:
@@ -240,7 +236,7 @@ class _Read:
         complete = bases[0].complete and not limits
         return _Placed(got.boxes[kept], (sure | found.there)[kept], tuple(limits), changed, complete)
 
-    def _standing(self, boxes: Ints, matcher: Tensor) -> Standing:
+    def _standing(self, boxes: Integers, matcher: Tensor) -> Standing:
         """Which boxes are on a page; without the tables of coordinates, those that are no combination of others."""
         offset, across, down = map(self.shared, (self.names.offset, self.names.across, self.names.down))
         gradient, rng = matcher.double().numpy(), np.random.default_rng(_SEED)
@@ -274,7 +270,7 @@ class _Read:
             matcher.double().numpy(), self.parts.placed(certain.boxes), *errors
         )
 
-    def private(self, boxes: Ints, known: Sequence[int]) -> Private | None:
+    def private(self, boxes: Integers, known: Sequence[int]) -> Private | None:
         """Tokens by adapters of the first attention, with the boxes that are known; None where there are none."""
         names, width = self.names, self.parts.words.shape[1]
         halves = halves_of(self.update, names.attention, width, self.weights, self.errors)
@@ -298,7 +294,7 @@ def _stated(dropout: float) -> Limit:
     return Limit(Cause.DROPOUT, f"the inputs have dropout of {dropout:g}, so that each has a mask of its own")
 
 
-def _dropout(basis: Basis, parts: InputParts, always: Ints) -> Limit | None:
+def _dropout(basis: Basis, parts: InputParts, always: Integers) -> Limit | None:
     """Dropout, where it explains that the box of the end is not in the span."""
     end = always[~always.any(axis=1)]
     share = share_dropped(basis, parts.placed(end)[0]) if len(end) else None
@@ -307,7 +303,7 @@ def _dropout(basis: Basis, parts: InputParts, always: Ints) -> Limit | None:
     return Limit(Cause.DROPOUT, f"dropout: the end's box lies in the span with {share:.0%} of its numbers at zero")
 
 
-def _of_form(certain: Allowed, form: Ints, words: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
+def _of_form(certain: Allowed, form: Integers, words: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
     """Numbers of boxes of the form's words, and of the tokens in them, as far as both are found.
 
     A box of the page may differ by one from that of the form, by rounding.

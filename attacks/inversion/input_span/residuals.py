@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 from pfl_audit.attacks.inversion.input_span.sequence import FirstLayer, outside_of
+from pfl_audit.metrics.arrays import Floats, Integers
 
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-Ints = NDArray[np.int64]
 
 _PATCHES: Final = 64
 """Patches whose positions are looked at; all of them are attended to."""
@@ -46,7 +45,7 @@ class Text:
         cost: What they cost (``Residuals.costs``).
     """
 
-    inputs: Ints
+    inputs: Integers
     weights: Singles
     highest: Singles
     numerators: Singles
@@ -108,7 +107,7 @@ class Residuals:
         cost = float(self.costs(residuals))
         return Text(inputs, weights, highest, numerators, denominators, residuals, cost)
 
-    def replaced(self, text: Text, place: int, candidates: Sequence[int] | Ints) -> Singles:
+    def replaced(self, text: Text, place: int, candidates: Sequence[int] | Integers) -> Singles:
         """Residuals with another input in one place, float32 (candidates, rows, directions)."""
         inputs, others = text.inputs, np.array(candidates, dtype=np.int64)
         rows, bias, moved = self._rows(inputs), self._bias(len(inputs)), self._moved[:, others]
@@ -125,6 +124,6 @@ class Residuals:
         found[:, place] = self._parts.at(inputs, place, others)
         return np.asarray(found)
 
-    def _rows(self, inputs: Ints) -> Ints:
+    def _rows(self, inputs: Integers) -> Integers:
         text = len(inputs) - len(self.page)
         return np.concatenate([np.arange(text), text + self._seen])

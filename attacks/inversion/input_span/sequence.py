@@ -15,15 +15,12 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.tables import array_of
 from pfl_audit.attacks.inversion.input_span.basis import Basis
+from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.word_tables import FirstAttention
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +79,7 @@ class Parts:
     moved: Floats
     bias: Callable[[int], Floats]
 
-    def at(self, sequence: Ints, place: int, candidates: Ints) -> Floats:
+    def at(self, sequence: Integers, place: int, candidates: Integers) -> Floats:
         """What the next layer is given at a place with other inputs in it, up to a factor each, (n, directions).
 
         Args:
@@ -129,7 +126,7 @@ class Distances:
         outside = outside_of(layer, basis, directions, rng)
         self._parts = layer.parts_of(inputs, outside)
 
-    def of(self, sequences: Ints) -> Floats:
+    def of(self, sequences: Integers) -> Floats:
         """Of every position, float64 (batch, length).
 
         Args:
@@ -144,7 +141,7 @@ class Distances:
             left = left + (scores / scores.sum(axis=2, keepdims=True)) @ parts.moved[head, sequences]
         return np.asarray(np.square(left).sum(axis=2))
 
-    def at(self, sequence: Ints, place: int, candidates: Ints) -> Floats:
+    def at(self, sequence: Integers, place: int, candidates: Integers) -> Floats:
         """Of one position with other inputs in it, float64 (n,).
 
         Args:

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from pfl_audit.metrics.arrays import Bools, Floats
 
 _ALONE: Final = 0.99
 """Leverage from which on a box is no combination of others."""

@@ -18,15 +18,11 @@ from itertools import combinations, permutations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.input_span.exchanges import exchanged
 from pfl_audit.attacks.inversion.input_span.own_places import OwnPlaces
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals, Text
 from pfl_audit.attacks.inversion.input_span.texts import Texts, Words
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _STARTS: Final = (1.0, 0.75, 0.5, 1.25)
 """Lengths of words over what their boxes' widths suggest, of the starts."""

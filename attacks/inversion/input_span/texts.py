@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.input_span.fits import Fits
 from pfl_audit.attacks.inversion.input_span.sequence import Distances
 
-Ints = NDArray[np.int64]
 Words = list[list[int]]
 
 _CERTAIN: Final = 0.01

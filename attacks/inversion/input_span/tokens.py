@@ -19,9 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 from pfl_audit.attacks.inversion.input_span.gap import Apart, first_apart
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 _BLOCK: Final = 2048
 """Tokens of one block."""
@@ -42,15 +40,15 @@ class Allowed:
         complete: Whether all other pairs of these tokens and boxes are on no page: no input is below the errors.
     """
 
-    tokens: Ints
-    boxes: Ints
+    tokens: Integers
+    boxes: Integers
     pairs: NDArray[np.bool_]
     words: Apart
     places: Apart
     complete: bool
 
     @property
-    def groups(self) -> tuple[Ints, Ints]:
+    def groups(self) -> tuple[Integers, Integers]:
         """Number of the group of each token, int64 (n,), and of each box, int64 (m,)."""
         count = len(self.tokens)
         rows, columns = np.nonzero(self.pairs)
@@ -63,9 +61,9 @@ class Allowed:
 def pairs_in(
     bases: Sequence[Basis],
     parts: InputParts,
-    candidates: Ints,
-    boxes: Ints,
-    known: Ints,
+    candidates: Integers,
+    boxes: Integers,
+    known: Integers,
     rng: np.random.Generator,
     *,
     lower: bool = True,
@@ -113,7 +111,7 @@ def pairs_in(
     return Allowed(candidates[kept][rows], boxes[held], pairs[rows][:, held], words, places, basis.complete)
 
 
-def _excess(basis: Basis, parts: InputParts, tokens: Ints, boxes: Ints) -> Floats:
+def _excess(basis: Basis, parts: InputParts, tokens: Integers, boxes: Integers) -> Floats:
     """Excess of every token in every box, float64 (tokens, boxes)."""
     words, places = parts.words[tokens], parts.spatial(boxes)
     beside, turned = (_squares(feature(words), feature(places)) for feature in (basis.beside, basis.turned))

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.batches.inputs import TextInputs
 from pfl_audit.attacks.inversion.input_span.basis import Basis
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 HIGHEST: Final = 1000
 """Largest coordinate of a box."""
@@ -62,16 +59,16 @@ class Outside:
         """Images of all tokens, float64 (vocabulary, n)."""
         return np.asarray(self.inputs.tables["word"] @ self.map)
 
-    def places(self, positions: Ints, kind: int) -> Floats:
+    def places(self, positions: Integers, kind: int) -> Floats:
         """Images of positions with a token type, float64 (positions, n)."""
         rows = self.inputs.tables["position"][positions + self.inputs.layout.first]
         return np.asarray((rows + self.inputs.tables["types"][kind]) @ self.map)
 
-    def boxes(self, boxes: Ints) -> Floats:
+    def boxes(self, boxes: Integers) -> Floats:
         """Images of boxes, int64 (m, 4): float64 (m, n)."""
         return np.asarray(self.inputs.boxes(boxes) @ self.map)
 
-    def intervals(self, edges: str, size: str, pairs: Ints) -> Floats:
+    def intervals(self, edges: str, size: str, pairs: Integers) -> Floats:
         """Images of pairs of a lower and an upper edge with their difference, float64 (pairs, n).
 
         Args:
@@ -89,7 +86,7 @@ class Outside:
         )
 
 
-def all_pairs() -> Ints:
+def all_pairs() -> Integers:
     """All pairs of a lower and an upper edge, int64 (pairs, 2)."""
     low, high = np.triu_indices(HIGHEST + 1)
     return np.stack([low, high], axis=1)

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.rows import rounding_in, rounding_of_matrices
@@ -22,11 +21,8 @@ from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.matrices.search import LEAST, Found, find_places
 from pfl_audit.attacks.inversion.update.traits import traits_of
+from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.models.word_encoder import EmbeddingLayout, WordEncoder
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _FULL: Final = 3 / 4
 """Share of the width from which on too few directions are left."""
@@ -52,13 +48,13 @@ class Placed:
         noise: Errors of the matrices.
     """
 
-    places: Ints
+    places: Integers
     certain: Bools
     limits: tuple[Limit, ...]
     noise: Noise
 
     @property
-    def sure(self) -> Ints:
+    def sure(self) -> Integers:
         """Those that are on a page, int64 (m, 7)."""
         return self.places[self.certain]
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from pfl_audit.attacks.inversion.batches.inputs import BOX, POSITION, TOKEN, TYPE, TextInputs
@@ -21,9 +20,7 @@ from pfl_audit.attacks.inversion.batches.places import places_of_chance
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 from pfl_audit.attacks.inversion.input_span.gap import Apart, first_apart
 from pfl_audit.attacks.inversion.matrices.features import HIGHEST, Outside, all_pairs
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Floats, Integers
 
 LEAST: Final = 8
 """Directions beside a part of the coordinates, below which near neighbours are mostly wrong ones."""
@@ -58,7 +55,7 @@ class Found:
         beside: Directions that left and right edges do not touch: below LEAST, boxes were not sought.
     """
 
-    places: Ints
+    places: Integers
     apart: Apart
     rank: int
     beside: int
@@ -108,11 +105,11 @@ class _Search:
         chance: int64 (n, 7), random places.
     """
 
-    def __init__(self, basis: Basis, inputs: TextInputs, apart: Apart, chance: Ints) -> None:
+    def __init__(self, basis: Basis, inputs: TextInputs, apart: Apart, chance: Integers) -> None:
         self._basis, self._inputs, self._apart, self._chance = basis, inputs, apart, chance
         self.outside = Outside.of(basis, inputs)
 
-    def in_boxes(self, positions: Ints, kinds: Ints, boxes: Ints) -> Ints:
+    def in_boxes(self, positions: Integers, kinds: Integers, boxes: Integers) -> Integers:
         """All tokens at these positions in these boxes, as far as they are in the span, int64 (n, 7)."""
         outside = self.outside.first(_SKETCH)
         words, near = outside.words(), (_NEAR * self._random(outside)) ** 2
@@ -127,7 +124,7 @@ class _Search:
                     found.append(_rows(tokens, position, kind, boxes[at]))
         return self._inside(found)
 
-    def edges(self, beside: Outside, positions: Ints, kinds: Ints, empty: Ints) -> Ints:
+    def edges(self, beside: Outside, positions: Integers, kinds: Integers, empty: Integers) -> Integers:
         """Places in all boxes, by their upper and lower edges first, int64 (n, 7)."""
         pairs = all_pairs()
         some, across = beside.first(_AT_ONCE), self.outside.first(_AT_ONCE)
@@ -150,11 +147,11 @@ class _Search:
                 found.append(rows)
         return self._inside(found)
 
-    def _down(self, outside: Outside, rows: Ints, pairs: Ints) -> Floats:
+    def _down(self, outside: Outside, rows: Integers, pairs: Integers) -> Floats:
         """Images of places without their left and right edges, float64 (n, directions)."""
         return np.asarray(self._inputs.words(rows) @ outside.map + outside.intervals("y", "h", pairs))
 
-    def _radius(self, outside: Outside, empty: Ints) -> float:
+    def _radius(self, outside: Outside, empty: Integers) -> float:
         """Distance up to which a true place may be off, by those that are known."""
         off = (self._inputs.words(empty) + self._inputs.boxes(empty[:, BOX])) @ outside.map
         farthest = float(np.linalg.norm(off, axis=1).max(initial=0.0))
@@ -165,7 +162,7 @@ class _Search:
         vectors = self._inputs.words(self._chance) + self._inputs.boxes(self._chance[:, BOX])
         return float(np.median(np.linalg.norm(vectors @ outside.map, axis=1)))
 
-    def _inside(self, found: list[Ints]) -> Ints:
+    def _inside(self, found: list[Integers]) -> Integers:
         """Those of some places that may be in the span."""
         kept = [np.zeros((0, 7), np.int64)]
         for rows in found:
@@ -175,14 +172,14 @@ class _Search:
         return np.concatenate(kept)
 
 
-def _neighbours(tree: cKDTree, points: Floats, radius: float) -> tuple[Ints, Ints]:
+def _neighbours(tree: cKDTree, points: Floats, radius: float) -> tuple[Integers, Integers]:
     """Numbers of points and of their nearest neighbours in a tree within a radius, int64 (n,) each."""
     _, found = tree.query(points, k=_NEIGHBOURS, distance_upper_bound=max(radius, np.finfo(float).tiny))
     points_at, columns = np.nonzero(found < tree.n)
     return points_at.astype(np.int64), found[points_at, columns].astype(np.int64)
 
 
-def _rows(tokens: Ints, position: int, kind: int, boxes: Ints) -> Ints:
+def _rows(tokens: Integers, position: int, kind: int, boxes: Integers) -> Integers:
     """Places, int64 (n, 7)."""
     rows = np.zeros((len(tokens), 7), np.int64)
     rows[:, TOKEN], rows[:, POSITION], rows[:, TYPE], rows[:, BOX] = tokens, position, kind, boxes

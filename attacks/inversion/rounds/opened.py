@@ -15,12 +15,12 @@ from pfl_audit.attacks.inversion.adapters.rows import adapter_shapes, holds_adap
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.bag_readers import Items, reader_of, together
 from pfl_audit.attacks.inversion.bound import NoiseBound
-from pfl_audit.attacks.inversion.context import GradientContext, Observation
+from pfl_audit.attacks.inversion.context import GradientContext, GradientParts, Observation
 from pfl_audit.attacks.inversion.inputs import GRADIENT, MESSAGES, GradientInputs
 from pfl_audit.attacks.inversion.opened import OpenedGradients
-from pfl_audit.attacks.inversion.rounds.pages import Ints, Pages
+from pfl_audit.attacks.inversion.rounds.pages import Pages
 from pfl_audit.attacks.inversion.template.template import Template, TemplateField
-from pfl_audit.core.context import AuditContext
+from pfl_audit.core.context import AuditContext, context_of
 from pfl_audit.core.results import Data
 from pfl_audit.core.store import Records
 from pfl_audit.core.subject import AuditJob
@@ -28,6 +28,7 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.inputs import is_there, sha256_input
+from pfl_audit.metrics.arrays import Integers
 from pfl_audit.models.calls import Calls
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.open import open_gradient_model
@@ -64,7 +65,7 @@ class Sent:
     round: int
     clients: tuple[int, ...]
     key: tuple[str, str]
-    rows: Ints | None
+    rows: Integers | None
     bound: NoiseBound | None
     left_out: int
     dropout: float = 0.0
@@ -78,8 +79,8 @@ class Sent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundContext(GradientContext):
-    """Context of an audit of kept messages.
+class RoundParts(GradientParts):
+    """Messages of a federation.
 
     Attributes:
         sent: The messages.
@@ -94,14 +95,14 @@ class RoundContext(GradientContext):
     reading: Calls[GradientModel] | None = None
 
 
-@dataclass(frozen=True)
-class OpenedRounds(OpenedGradients):
-    """Messages of a federation."""
+@dataclass(frozen=True, kw_only=True)
+class RoundContext(GradientContext, RoundParts):
+    """Context of an audit of kept messages."""
 
-    sent: tuple[Sent, ...] = ()
-    pages: Pages | None = None
-    clients: int = 1
-    reading: Calls[GradientModel] | None = None
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedRounds(OpenedGradients, RoundParts):
+    """Messages of a federation, opened."""
 
     def have(self) -> frozenset[str]:
         """The messages in place of a template's gradients."""
@@ -109,17 +110,7 @@ class OpenedRounds(OpenedGradients):
 
     def context(self, common: AuditContext) -> RoundContext:
         """Context for the attack."""
-        return RoundContext(
-            model=self.model,
-            cases=(),
-            records=self.records,
-            states=self.states,
-            sent=self.sent,
-            pages=self.pages,
-            clients=self.clients,
-            reading=self.reading,
-            **vars(common),
-        )
+        return context_of(RoundContext, common, self)
 
 
 class StoredTensors(Mapping[str, Tensor]):
@@ -205,11 +196,11 @@ def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRound
         },
     )
     return OpenedRounds(
-        model,
-        (),
-        Records(job.store),
-        job.states,
-        about,
+        model=model,
+        cases=(),
+        records=Records(job.store),
+        states=job.states,
+        about=about,
         sent=sent,
         pages=pages,
         clients=record.clients,

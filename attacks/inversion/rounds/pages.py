@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from pfl_audit.attacks.inversion.bag_readers import Items
 from pfl_audit.documents.document import Query
-
-Ints = NDArray[np.int64]
+from pfl_audit.metrics.arrays import Integers
 
 
 class Pages:
@@ -54,16 +52,16 @@ class Pages:
         """Number of companies."""
         return len(self._starts)
 
-    def rows(self, ids: Sequence[str]) -> Ints | None:
+    def rows(self, ids: Sequence[str]) -> Integers | None:
         """Rows of questions, int64 (n,); None if one is not in the corpus."""
         found = [self._row.get(name) for name in ids]
         return None if None in found else np.array(found, dtype=np.int64)
 
-    def rows_of(self, clients: Sequence[int]) -> Ints:
+    def rows_of(self, clients: Sequence[int]) -> Integers:
         """Rows of all questions of clients, int64 (n,)."""
         return np.flatnonzero(np.isin(self._clients, clients))
 
-    def permutations(self, count: int, rng: np.random.Generator) -> Ints:
+    def permutations(self, count: int, rng: np.random.Generator) -> Integers:
         """Other companies in the places of the companies, of the same source each: int64 (count, companies)."""
         drawn = np.empty((count, self.companies), dtype=np.int64)
         for kind in np.unique(self._kinds):
@@ -72,7 +70,7 @@ class Pages:
                 row[members] = rng.permutation(members)
         return drawn
 
-    def counts(self, named: Items, rows: Ints, permutations: Ints) -> Mapping[str, Ints]:
+    def counts(self, named: Items, rows: Integers, permutations: Integers) -> Mapping[str, Integers]:
         """By measure of the pages how many items came back, how many there are and how many were named.
 
         Args:

@@ -12,13 +12,12 @@ from pfl_audit.attacks.inversion.bound import NoiseBound, together
 from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, FILLINGS, PAIRS, Counts, pooled, shares
 from pfl_audit.attacks.inversion.decision import Decision, decide
 from pfl_audit.attacks.inversion.present_bag import NAMES, many
-from pfl_audit.attacks.inversion.present_decision import REMEDIES, not_shown, unresolved
+from pfl_audit.attacks.inversion.present_decision import REMEDIES, counted, not_shown, recalled, unresolved
 from pfl_audit.attacks.inversion.rounds.opened import RoundContext, Sent
 from pfl_audit.attacks.inversion.rounds.read import ReadMessage
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.frequencies import hundredths, out_of
-from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Check, Curve, Finding, Metric, Series, Table
 from pfl_audit.metrics.intervals import exact_share
 
@@ -50,18 +49,12 @@ def _metrics(read: Sequence[ReadMessage], measure: str) -> list[Metric]:
     if own is None or quiet is None:
         return []
     right, wanted, named = (sum(one.found.get(measure, (0, 0, 0))[at] for one in read) for at in range(3))
-    made = []
-    for name, (some, count, chance) in {
-        measure: (int(own[0, 0]), int(own[0, 1]), float(shares(own)[1:].mean())),
-        f"{measure}, of noise": (int(quiet[0, 0]), int(quiet[0, 1]), None),
-        f"{measure}, recall": (right, wanted, None),
-        f"{measure}, precision": (right, named, None),
-    }.items():
-        made.append(
-            build_metric(name, exact_share(some, count), format="percent", n=count, unit=NAMES[measure], chance=chance,
-                         method="exact (Clopper-Pearson)", missing="none was named")
-        )  # fmt: skip
-    return made
+    unit, none = NAMES[measure], "none was named"
+    return [
+        counted(measure, int(own[0, 0]), int(own[0, 1]), unit, chance=float(shares(own)[1:].mean()), missing=none),
+        counted(f"{measure}, of noise", int(quiet[0, 0]), int(quiet[0, 1]), unit, missing=none),
+        *recalled(measure, right, wanted, named, unit),
+    ]
 
 
 def _pooled(parts: Sequence[Mapping[str, Counts]], measure: str) -> Counts | None:

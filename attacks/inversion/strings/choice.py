@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.strings.field_pixels import FieldPixels
 from pfl_audit.attacks.inversion.strings.line_search import Line
+from pfl_audit.metrics.arrays import Floats
 
-Floats = NDArray[np.float64]
 _SAME = 1e-6
 """Share of a patch that may lie outside a span that holds it."""
 _DUST = 1e-7

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from pfl_audit.attacks.inversion.strings.patches import PatchInput
 from pfl_audit.attacks.inversion.strings.typeset import Typeset
 from pfl_audit.attacks.inversion.template.template import Template, TemplateField, Window
+from pfl_audit.metrics.arrays import Bools, Floats
 
-Floats = NDArray[np.float64]
 Cover = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
 _LEVELS = 255
 
 
@@ -60,7 +59,7 @@ class Vectors:
             found = found + weight.var(axis=1, ddof=1).reshape(len(weight), -1).mean(axis=1) / 3
         return np.asarray(np.sqrt(np.maximum(found, max(1e-6 * found.max(), 1e-300))))
 
-    def mask(self, pixels: Mask) -> Mask:
+    def mask(self, pixels: Bools) -> Bools:
         """Pixels of patches, bool (..., side, side), as a mask of vectors, bool (..., width)."""
         flat = pixels.reshape(*pixels.shape[:-2], -1)
         flat = flat if self.grey else np.concatenate([flat] * 3, axis=-1)
@@ -87,7 +86,7 @@ class FieldPixels:
     vectors: Vectors
     form: Floats
     window: Window
-    others: Mask
+    others: Bools
 
     @classmethod
     def of(cls, vectors: Vectors, template: Template, field: TemplateField) -> FieldPixels | None:
@@ -118,7 +117,7 @@ class FieldPixels:
         """What nothing covers, uint8 (height, width)."""
         return np.zeros(self.form.shape[:2], dtype=np.uint8)
 
-    def unknown(self, typeset: Typeset, known: int) -> Mask:
+    def unknown(self, typeset: Typeset, known: int) -> Bools:
         """Which numbers of the patches are unknown: what a line can still cover right of ``known``, and other fields.
 
         Returns:

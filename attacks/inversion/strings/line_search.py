@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.strings.field_pixels import FieldPixels
 from pfl_audit.attacks.inversion.strings.patch_span import PatchSpan, Test
 from pfl_audit.attacks.inversion.strings.typeset import LETTERS, Cover, Typeset, advance, put
 from pfl_audit.attacks.inversion.template.template import Window
+from pfl_audit.metrics.arrays import Floats
 
-Floats = NDArray[np.float64]
 LEVELS = (0.0, 0.4)
 """Ink that is tried, 0 to 1."""
 _OVERHANG = 1

@@ -12,8 +12,8 @@ from pfl_audit.attacks.inversion.strings.field_pixels import Cover, FieldPixels
 from pfl_audit.attacks.inversion.strings.line_search import LEVELS, Line
 from pfl_audit.attacks.inversion.strings.patch_span import PatchSpan
 from pfl_audit.attacks.inversion.strings.typeset import ALPHABET, put
+from pfl_audit.metrics.arrays import Floats
 
-Floats = NDArray[np.float64]
 RANDOM = 200
 """Random lines of the same length that a line is held against."""
 _STATE = 4 * 2.0**-24

@@ -17,12 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from pfl_audit.metrics.arrays import Bools, Floats
 
 _SAME = 1e-9
 """Share of the largest singular value of the form's patches below which a direction is none of theirs."""
@@ -69,7 +66,7 @@ class PatchSpan:
         """Whether it holds something, and not everything."""
         return self.basis.informative and self.basis.rank < self.outputs
 
-    def test(self, unknown: Mask) -> Test | None:
+    def test(self, unknown: Bools) -> Test | None:
         """The test of patches with these unknown pixels; None where it would tell nothing.
 
         Args:
@@ -80,7 +77,7 @@ class PatchSpan:
             self._tests[key] = self._made(unknown)
         return self._tests[key]
 
-    def _made(self, unknown: Mask) -> Test | None:
+    def _made(self, unknown: Bools) -> Test | None:
         scaled = self.beside / self.basis.scales
         outside = (scaled @ self.basis.outside).T
         turned = (scaled @ self.basis.inside / self.basis.strengths).T

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from pfl_audit.documents.document import as_boxes
 from pfl_audit.errors import NotAuditableError
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.models.samples import Sample
 
-Floats = NDArray[np.float64]
 WHOLE = np.array([[0.1, 0.1, 0.2, 0.2]], dtype=np.float32)
 
 

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from pfl_audit.attacks.inversion.bound import NoiseBound
 from pfl_audit.attacks.inversion.controls import FILLINGS, STRINGS, pooled
 from pfl_audit.attacks.inversion.decision import Decision, decide
-from pfl_audit.attacks.inversion.present_decision import against, closed_finding
+from pfl_audit.attacks.inversion.present_decision import against, closed_finding, recalled
 from pfl_audit.attacks.inversion.strings.audit import FieldStrings
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.fields import Cell
-from pfl_audit.core.metric import build_metric
-from pfl_audit.core.results import Check, Metric, Table
-from pfl_audit.metrics.intervals import exact_share
+from pfl_audit.core.results import Check, Table
 
 _COLUMNS = ["document", "field", "written there", "read", "is", "excess", "with another letter", "random"]
 _NOTE = (
@@ -31,12 +29,6 @@ def strings_check(
     quiet = [one.quiet for one in read]
     decision = decide([one.counts for one in read], context.budget, quiet)
     right, wanted, named = (sum(getattr(one, name) for one in read) for name in ("right", "wanted", "named"))
-    metrics: list[Metric] = []
-    for name, count in (("recall", wanted), ("precision", named)):
-        metrics.append(
-            build_metric(f"{STRINGS}, {name}", exact_share(right, count), format="percent", n=count, unit="fields",
-                         method="exact (Clopper-Pearson)", missing="none was named")
-        )  # fmt: skip
     candidates = sum(len(one.readings) for one in read) - named
     text = (
         f"Of {wanted} private fields, the whole strings of {right} were read, and {named - right} false ones beside "
@@ -44,7 +36,7 @@ def strings_check(
         f"of the update's size, {int(pooled(quiet)[STRINGS][0, 0])} are read."
     )
     return spec.ran(
-        metrics=[*against(decision, quiet, unit="fields"), *metrics],
+        metrics=[*against(decision, quiet, unit="fields"), *recalled(STRINGS, right, wanted, named, "fields")],
         tables=[Table(title="Strings by field", columns=_COLUMNS, rows=_rows(context, read), note=_NOTE)],
         finding=closed_finding(decision, text, "private fields", [one.limits for one in read], bounds=bounds),
     )

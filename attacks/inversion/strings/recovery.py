@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.limits import TOO_MUCH, Cause, Limit, missing, restated
 from pfl_audit.attacks.inversion.analytic.noise import noise_of
@@ -21,10 +20,10 @@ from pfl_audit.attacks.inversion.strings.patches import PatchInput, patch_input
 from pfl_audit.attacks.inversion.strings.typeset import typesets
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.update.traits import traits_of
+from pfl_audit.metrics.arrays import Floats
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Task
 
-Floats = NDArray[np.float64]
 _MARGIN = 1.35
 """Times the excess of most patches of the form, up to which a patch is taken to be one of the page."""
 _MOST_OF = 0.9

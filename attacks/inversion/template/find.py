@@ -14,8 +14,8 @@ from cv2.typing import MatLike
 from numpy.typing import NDArray
 
 from pfl_audit.documents.images import Box
+from pfl_audit.metrics.arrays import Bools
 
-Bools = NDArray[np.bool_]
 _Frame = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels."""
 

@@ -16,10 +16,9 @@ from math import sqrt
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats
 
 _WHOLE: Final = 1e-3
 """Largest distance from a whole number that is one."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-Floats = NDArray[np.float64]
+from pfl_audit.metrics.arrays import Floats
 
 _MOST: Final = 255
 """Largest multiple: that of 8 bits, whichever number represents zero."""

@@ -10,12 +10,13 @@ import pytest
 from pfl_audit.attacks.inversion.context import Case, Observation, Truth
 from pfl_audit.attacks.inversion.present import Presenter
 from pfl_audit.attacks.inversion.reading import Pixels, Word
-from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, score, summarise
+from pfl_audit.attacks.inversion.scoring import FEWEST_DOCUMENTS, Scored, pack, scoring, summarise
 from pfl_audit.attacks.inversion.settings import InversionSettings
 from pfl_audit.attacks.inversion.template.fill import fill
 from pfl_audit.attacks.inversion.word_scores import FieldReading
 from pfl_audit.core.verdict import Budget
 from pfl_audit.metrics.images import ImageScores
+from pfl_audit.progress import Silent
 from tests.attacks.inversion.template.drawn import form
 
 VALUES = {"field-1": "Rosa Falcon", "field-2": "01/02/2003", "field-3": "$12.50"}
@@ -39,6 +40,10 @@ def case(*seeds: int) -> Case:
     return Case(Observation("document 1", form(), {}, len(seeds)), truths)
 
 
+def score(truth: Case, pages: Sequence[Pixels], engine: Says, steps: int = 0, objective: float | None = None) -> Scored:
+    return scoring(truth, list(map(pack, pages)), CHANCE, steps, objective)(engine, Silent())
+
+
 def scored(*fields: FieldReading, psnr: float = 20.0, guessed: float = 0.0) -> Scored:
     image = ImageScores(psnr, 0.1, 1.0)
     return Scored("d", form().pixels, image, replace(image, psnr=psnr + 10), psnr - 5, fields, guessed)
@@ -46,14 +51,14 @@ def scored(*fields: FieldReading, psnr: float = 20.0, guessed: float = 0.0) -> S
 
 def test_a_page_that_came_back_whole() -> None:
     truth = case(0)
-    found = score(truth, [truth.truths[0].page], Says("Rosa", "Falcon"), CHANCE, 7, 0.5)
+    found = score(truth, [truth.truths[0].page], Says("Rosa", "Falcon"), 7, 0.5)
     assert (found.fields.psnr, found.fields.mse, found.whole.psnr) == (160.0, 0.0, 160.0)
     assert [(field.exact, field.words) for field in found.read] == [(2, 2), (0, 1), (0, 1)]
     assert (found.name, found.steps, found.objective) == ("document 1", 7, 0.5)
 
 
 def test_the_template_is_right_but_for_the_fields() -> None:
-    found = score(case(0), [form().pixels], Says(), CHANCE)
+    found = score(case(0), [form().pixels], Says())
     assert found.whole.psnr > found.fields.psnr
     assert found.fields.mse > found.whole.mse > 0
     assert sum(field.exact for field in found.read) == 0
@@ -65,8 +70,8 @@ def test_of_a_batch_the_page_that_is_nearest_counts() -> None:
     pages = [truth.page for truth in truths.truths]
     assert len({page.tobytes() for page in pages}) == 3
     for order in (pages, pages[::-1]):
-        assert score(truths, order, Says(), CHANCE).fields.psnr == 160.0
-    assert score(truths, pages[1:], Says(), CHANCE).fields.psnr < 40
+        assert score(truths, order, Says()).fields.psnr == 160.0
+    assert score(truths, pages[1:], Says()).fields.psnr < 40
 
 
 def test_what_is_read_everywhere_is_what_can_be_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +83,7 @@ def test_what_is_read_everywhere_is_what_can_be_guessed(monkeypatch: pytest.Monk
         return dict.fromkeys(VALUES, "Rosa" if len(seeds) % 2 else "Peter")
 
     monkeypatch.setattr("pfl_audit.attacks.inversion.scoring.draw_values", drawn)
-    assert score(case(0), [form().pixels], Says("Rosa"), CHANCE).guessed == pytest.approx(0.5)
+    assert score(case(0), [form().pixels], Says("Rosa")).guessed == pytest.approx(0.5)
     assert len(set(seeds)) == 20
 
 
@@ -92,7 +97,7 @@ def test_what_can_be_guessed_is_what_clients_write_and_not_what_fits_the_models_
         return first, dict.fromkeys(VALUES, "another page")
 
     seen = replace(case(0), drawn=drawn)
-    assert score(seen, [form().pixels], Says("Rosa"), CHANCE).guessed == pytest.approx(0.5)
+    assert score(seen, [form().pixels], Says("Rosa")).guessed == pytest.approx(0.5)
     assert len(set(asked)) == 20
 
 
