@@ -65,9 +65,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
     def make(plan: GradientInputs, seed: int = 0, model: FakeGradients | None = None) -> OpenedGradients:
         monkeypatch.setattr(opening, "open_gradient_model", lambda name, device: model or FakeGradients())
         with ResponseStore(tmp_path / "store") as store:
-            return open_gradients(
-                plan, AuditJob("ckpt", "cpu", False, seed, store=store, states=tmp_path / "states", progress=Silent())
-            )
+            return open_gradients(plan, AuditJob("ckpt", seed=seed, store=store, states=tmp_path, progress=Silent()))
 
     return make
 
