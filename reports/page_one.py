@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pfl_audit.core.audit_verdict import audited
+from pfl_audit.core.audit_verdict import audited, is_utility
 from pfl_audit.core.published import labels
 from pfl_audit.core.results import Check, Results
 from pfl_audit.reports.coverage import BESIDES, coverage
@@ -105,7 +105,7 @@ def page_one(results: Results) -> PageOne:
     findings = _lettered(results)
     name = audited_name(results)
     signs = results.verdict.status == "no-evidence" and any(
-        one.mark == "weak" and not _is_utility(one) for one in findings
+        one.mark == "weak" and not is_utility(one.check) for one in findings
     )
     head = (_SIGNS if signs else _HEADS[results.verdict.status]).format(name)
     return PageOne(
@@ -127,10 +127,6 @@ def audited_name(results: Results) -> str:
     if not results.target.demonstration:
         return name
     return " and ".join(_embedded(one) for one in name.split(" and "))
-
-
-def _is_utility(one: LetteredFinding) -> bool:
-    return one.check.review is not None and one.check.review.obtains == "utility"
 
 
 def _embedded(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.clients import Clients
@@ -131,6 +132,38 @@ def on_each(
     works_of = [_OnCase(works[number], context.cases[number]) for number in numbers]
     for at, found in taken(calls, works_of, lambda found: isinstance(found, kind), task, units):
         yield numbers[at], found
+
+
+def recorded(
+    context: GradientContext,
+    keys: Sequence[str],
+    work: Callable[[int], Work[T]],
+    kind: type[T],
+    title: str,
+    units: Sequence[int],
+) -> Iterator[tuple[int, T]]:
+    """Compute something for every observation, or take it from the records where it is known.
+
+    Args:
+        keys: Name of the record of each case.
+        work: What to compute, from the number of the case.
+        kind: Class of what it gives, which pydantic makes JSON of.
+        title: Name of the progress.
+        units: As of ``on_each``, of each case.
+
+    Returns:
+        The number of each case and what was computed, in any order.
+    """
+    adapter = TypeAdapter(kind)
+    stored = {at: record for at, key in enumerate(keys) if (record := context.records.get(key)) is not None}
+    for at, record in stored.items():
+        yield at, adapter.validate_python(record)
+    works = {at: work(at) for at in range(len(keys)) if at not in stored}
+    left = [units[at] for at in works]
+    with context.progress.task(title, sum(units), sum(units) - sum(left)) as task:
+        for at, found in on_each(context, works, kind, task, left):
+            context.records.put(keys[at], adapter.dump_python(found, mode="json"))
+            yield at, found
 
 
 @dataclass(frozen=True)

@@ -92,21 +92,18 @@ def _defend(request: Request) -> bool:
 
 
 def _protect(request: Request, choice: DefendChoice, folder: Path) -> list[Published]:
-    from pfl_audit.attacks.inversion.published import DefencePlan, protect
+    from pfl_audit.attacks.inversion.published import protect
 
-    inputs = read_settings(GradientInputs, request.inputs["gradients"], "gradients")
+    given = read_settings(GradientInputs, request.inputs["gradients"], "gradients")
     return protect(
-        DefencePlan(
-            template=inputs.template or Path(),
-            fields=inputs.fields,
-            model=str(request.model),
-            strategies=choice.strategy,
-            budgets=choice.budget,
-            steps=choice.steps,
-            out=folder,
-            seed=request.seed,
-            device=request.device,
-        ),
+        GradientInputs(template=given.template or Path(), fields=given.fields),
+        str(request.model),
+        choice.strategy,
+        choice.budget,
+        choice.steps,
+        folder,
+        request.seed,
+        request.device,
         make_progress(quiet=request.quiet),
     )
 
@@ -138,6 +135,8 @@ def _plan(request: Request, one: Published | None, folder: Path, checks: tuple[s
 
 def _summary(one: Published | None, results: Results) -> dict[str, object]:
     """What one template is and what came back with its help."""
+    from pfl_audit.core.numbers import headline
+
     made = (
         {
             "strategy": one.strategy,
@@ -150,7 +149,7 @@ def _summary(one: Published | None, results: Results) -> dict[str, object]:
     )
     rows = []
     for check in results.checks:
-        metrics = (_headline(check), _psnr(check))
+        metrics = (headline(check), _psnr(check))
         printed = [metric.model_dump(mode="json", exclude_none=True) for metric in metrics if metric]
         rows.append({"id": check.id, "status": check.status, "reason": check.reason, "metrics": printed})
     return {"name": one.name if one else _BEFORE, **made, "checks": rows}
@@ -162,7 +161,7 @@ def _show(audited: list[tuple[Published | None, Results]], files: list[Path]) ->
     from rich.markup import escape
     from rich.table import Table
 
-    from pfl_audit.core.numbers import chance, interval, number
+    from pfl_audit.core.numbers import chance, headline, interval, number
     from pfl_audit.core.redaction import visible
 
     console = Console(highlight=False)
@@ -173,7 +172,7 @@ def _show(audited: list[tuple[Published | None, Results]], files: list[Path]) ->
     reasons: dict[str, None] = {}
     for one, results in audited:
         for check in results.checks:
-            head, psnr = _headline(check), _psnr(check)
+            head, psnr = headline(check), _psnr(check)
             cells = (f"{number(head)} {head.name}", interval(head), chance(head)) if head else ("–", "", "")
             inside = f"{number(psnr)} {interval(psnr)}".strip() if psnr else "–"
             table.add_row(one.name if one else _BEFORE, check.id, *cells, inside)
@@ -187,12 +186,6 @@ def _show(audited: list[tuple[Published | None, Results]], files: list[Path]) ->
     made = [path for one, _ in audited if one for path in (one.template, one.difference)]
     for path in (*made, *files):
         console.print(escape(str(path)), soft_wrap=True)
-
-
-def _headline(check: Check) -> Metric | None:
-    from pfl_audit.core.numbers import headline
-
-    return headline(check)
 
 
 def _psnr(check: Check) -> Metric | None:

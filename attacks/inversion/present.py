@@ -90,7 +90,7 @@ class Presenter:
         ]  # fmt: skip
         text = (
             f"Of {count} {_plural(count, 'query', 'queries')}, {right} came back token by token, question and answer, "
-            f"from the model and the gradient alone; of all tokens {_percent(tokens.value)}. "
+            f"from the model and the gradient alone; of all tokens {percent(tokens.value)}. "
             f"{beside(found, 'answers', quiet)}"
         )
         return spec.ran(
@@ -129,8 +129,8 @@ class Presenter:
         ]
         total = sum(counts)
         text = (
-            f"Of {total} tokens of {len(solved)} {_plural(len(solved), 'page', 'pages')}, {_percent(tokens.value)} "
-            f"came back in their places and {_percent(boxes.value)} with their boxes, in closed form "
+            f"Of {total} tokens of {len(solved)} {_plural(len(solved), 'page', 'pages')}, {percent(tokens.value)} "
+            f"came back in their places and {percent(boxes.value)} with their boxes, in closed form "
             f"({max(one.seconds for one in solved):.1f} s a page at most). {beside(decision, 'private fields', quiet)}"
         )
         level: Level = "unresolved"
@@ -140,7 +140,7 @@ class Presenter:
             found = summarise(scored, self._context.rng("inversion", "bootstrap"))
             metrics += self._metrics(found)
             psnr = found.pictures["psnr", "whole"].value
-            text += f" The page came back at {psnr:.1f} dB, {_percent(found.exact.value)} of its private words exact."
+            text += f" The page came back at {psnr:.1f} dB, {percent(found.exact.value)} of its private words exact."
             level, by_words = self._words_level(found, half(self._context.budget)), _by_words(found)
             evidence = self._evidence(spec, scored)
         limits = [one.limits for one in solved]
@@ -169,8 +169,8 @@ class Presenter:
         psnr = found.pictures["psnr", "fields"].value
         text = (
             f"Of {found.words} private words of {found.documents} {_plural(found.documents, 'page', 'pages')}, "
-            f"{_percent(found.exact.value)} are read exactly in what came back (values drawn at random: "
-            f"{_percent(found.guessed)}; on the original pages the same reader gets {_percent(found.original.value)}), "
+            f"{percent(found.exact.value)} are read exactly in what came back (values drawn at random: "
+            f"{percent(found.guessed)}; on the original pages the same reader gets {percent(found.original.value)}), "
             f"at {psnr:.1f} dB inside the private fields ({found.pictures['gain', 'fields'].value:+.1f} dB over the "
             "empty form)."
         )
@@ -291,7 +291,8 @@ def _misfit(found: Sequence[float | None]) -> list[Metric]:
     ]
 
 
-def _percent(value: float) -> str:
+def percent(value: float) -> str:
+    """A share in per cent, or none."""
     return f"{100 * value:.1f} %" if np.isfinite(value) else "none"
 
 

@@ -66,28 +66,6 @@ class Defence(Protocol):
 
 
 @dataclass(frozen=True)
-class DefencePlan:
-    """Which templates shall be made.
-
-    Attributes:
-        template: Picture of the empty form.
-        fields: As ``GradientPlan.fields``.
-        model: Checkpoint that clients train.
-        budgets: Levels of 255 that a pixel may change by.
-    """
-
-    template: Path
-    fields: Path | None
-    model: str
-    strategies: tuple[str, ...]
-    budgets: tuple[int, ...]
-    steps: int
-    out: Path
-    seed: int
-    device: str
-
-
-@dataclass(frozen=True)
 class Published:
     """A perturbed template, written.
 
@@ -117,8 +95,25 @@ class Published:
 DEFENCES: Registry[Defence] = Registry("pfl_audit.defences", "defence", ("name", "perturb"))
 
 
-def protect(plan: DefencePlan, progress: Progress) -> list[Published]:
+def protect(
+    inputs: GradientInputs,
+    checkpoint: str,
+    strategies: Sequence[str],
+    budgets: Sequence[int],
+    steps: int,
+    out: Path,
+    seed: int,
+    device: str,
+    progress: Progress,
+) -> list[Published]:
     """Write a perturbed template for each strategy and budget; one that was made with the same settings is kept.
+
+    Args:
+        inputs: With the picture of the empty form, and its fields.
+        checkpoint: Of the model that clients train.
+        budgets: Levels of 255 that a pixel may change by.
+        steps: As of ``Order``.
+        out: Folder of the templates.
 
     Raises:
         UsageError: A strategy that is not installed, or no field that can be used.
@@ -126,20 +121,20 @@ def protect(plan: DefencePlan, progress: Progress) -> list[Published]:
         AuditError: The template is a folder, it or the model cannot be opened, or gradients are no finite numbers.
     """
     defences = DEFENCES.installed()
-    for name in plan.strategies:
+    for name in strategies:
         if name not in defences:
             raise UsageError(f"there is no strategy '{name}'", f"Choose among: {', '.join(defences)}")
-    if plan.template.is_dir():
-        raise AuditError(f"{plan.template} is a folder, and one form is perturbed", "Name its template.png")
-    (template,) = templates_of(GradientInputs(template=plan.template, fields=plan.fields))
-    model = open_gradient_model(plan.model, plan.device)
+    if inputs.template is not None and inputs.template.is_dir():
+        raise AuditError(f"{inputs.template} is a folder, and one form is perturbed", "Name its template.png")
+    (template,) = templates_of(inputs)
+    model = open_gradient_model(checkpoint, device)
     template = with_print(template) if model.reads else template
-    clients = Clients(model, (template,), plan.seed, None, progress)
+    clients = Clients(model, (template,), seed, None, progress)
     pages = [clients.page("defence", number) for number in range(DRAWS)]
     published = []
-    for strategy in dict.fromkeys(plan.strategies):
-        for budget in dict.fromkeys(plan.budgets):
-            paths = (plan.out / f"{kind}-{strategy}-{budget}.png" for kind in ("template", "difference"))
+    for strategy in dict.fromkeys(strategies):
+        for budget in dict.fromkeys(budgets):
+            paths = (out / f"{kind}-{strategy}-{budget}.png" for kind in ("template", "difference"))
             one = Published(strategy, budget, *paths)
             settings = {
                 "version": __version__,
@@ -147,11 +142,11 @@ def protect(plan: DefencePlan, progress: Progress) -> list[Published]:
                 "model": model.fingerprint,
                 "strategy": strategy,
                 "budget": budget,
-                "steps": plan.steps,
-                "seed": plan.seed,
+                "steps": steps,
+                "seed": seed,
             }
             if not _made(one, settings):
-                order = Order(model, template, pages, budget, plan.steps, plan.seed, progress)
+                order = Order(model, template, pages, budget, steps, seed, progress)
                 _write(one, settings, template, defences[strategy].perturb(order))
             published.append(one)
     return published

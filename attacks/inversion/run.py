@@ -9,10 +9,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from pfl_audit.attacks.inversion import bag, closed_form, question_answer
-from pfl_audit.attacks.inversion.calls import Work, keeps_states, on_each
+from pfl_audit.attacks.inversion.calls import Work, keeps_states, recorded
 from pfl_audit.attacks.inversion.context import Case, GradientContext, bounds_of, keep_page
 from pfl_audit.attacks.inversion.gradients import observation_key
 from pfl_audit.attacks.inversion.methods import METHODS, Method
@@ -105,29 +104,21 @@ def _search(
 def _known(context: GradientContext, settings: InversionSettings, name: str) -> Iterator[tuple[int, _Record]]:
     """The number of each case and what came back of it, from the records where it is known."""
     method = METHODS[name]
-    works: dict[int, Work[_Record]] = {}
-    keys: dict[int, str] = {}
-    for at, case in enumerate(context.cases):
-        keys[at] = _key(context, case, settings, name)
-        stored = context.records.get(keys[at])
-        if stored is not None:
-            yield at, _RECORD.validate_python(stored)
-            continue
-        works[at] = partial(
+    keys = [_key(context, case, settings, name) for case in context.cases]
+
+    def work(at: int) -> Work[_Record]:
+        document = context.cases[at].seen.name
+        return partial(
             _sought,
             method=method,
             settings=settings,
-            rng=context.rng("inversion", "text", case.seen.name),
-            seed=int(context.rng("inversion", "start", case.seen.name).integers(1 << 31)),
+            rng=context.rng("inversion", "text", document),
+            seed=int(context.rng("inversion", "start", document).integers(1 << 31)),
             state=context.states / f"{keys[at]}.state" if keeps_states(context) else None,
         )
-    if not works:
-        return
-    units = [settings.iterations] * len(works)
-    with context.progress.task(f"{method.title}, documents: {len(works)}", sum(units)) as task:
-        for at, found in on_each(context, works, _Record, task, units):
-            context.records.put(keys[at], asdict(found))
-            yield at, found
+
+    title = f"{method.title}, documents: {len(keys)}"
+    return recorded(context, keys, work, _Record, title, [settings.iterations] * len(keys))
 
 
 def _key(context: GradientContext, case: Case, settings: InversionSettings, name: str) -> str:
@@ -165,6 +156,3 @@ class _Record:
     pages: list[str]
     steps: int
     objective: float
-
-
-_RECORD = TypeAdapter(_Record)

@@ -68,11 +68,6 @@ class FieldReading:
         """Fuzz ratio between what is written and what is read, 0 to 1."""
         return fuzz.ratio(self.truth, self.read) / 100
 
-    @property
-    def original_ratio(self) -> float:
-        """The same on the original page."""
-        return fuzz.ratio(self.truth, self.original) / 100
-
 
 def read_fields(
     engine: ReadingEngine,

@@ -46,7 +46,7 @@ def decide(
     ran = sum(map(len, found.values()))
     lacking = _unmet(policy.named, checks) + _unmet(policy.required, checks)
     made = [check for check in checks if check.finding]
-    if not any(map(_is_audited, [check for check in made if not _is_utility(check)] or made or checks)):
+    if not any(map(_is_audited, [check for check in made if not is_utility(check)] or made or checks)):
         lacking = lacking or [NOTHING]
     if found["leak"]:
         status: Literal["leaks", "no-evidence", "incomplete"] = "leaks"
@@ -91,7 +91,7 @@ def _is_audited(check: Check) -> bool:
     return check.status == "ran" and (check.finding is None or check.finding.level != "unresolved")
 
 
-def _is_utility(check: Check) -> bool:
+def is_utility(check: Check) -> bool:
     """Whether a check says how well the model reads, by which no value and no membership comes out."""
     return check.review is not None and check.review.obtains == "utility"
 

@@ -13,38 +13,27 @@ from pfl_audit.core.redaction import visible
 from pfl_audit.core.review import Release
 from pfl_audit.core.schema import FailOn, PublishedNumber
 from pfl_audit.core.settings import Settings, flag_of
-from pfl_audit.core.sharding import Share
-from pfl_audit.core.subject import SUBJECTS
+from pfl_audit.core.subject import SUBJECTS, Execution
 from pfl_audit.core.waivers import Waiver
 from pfl_audit.inputs import is_regular, sha256_input
-from pfl_audit.models.family import Precision
 from pfl_audit.version import __version__
 
 _HIDDEN: Final = "..."
 
 
-@dataclass(frozen=True)
-class AuditPlan:
+@dataclass(frozen=True, kw_only=True)
+class AuditPlan(Execution):
     """What is to be audited, and how.
 
     Attributes:
         title: Title of the report.
         out: Folder of the run.
-        model: Checkpoint under audit, or None where recorded answers take its place.
         inputs: Subject to its inputs by name; a subject that is not named gets its defaults.
         checks: Ids of checks or names of attacks; empty for all.
         named: Those of them that the user named, so that they have to be audited; all if None.
         settings: Attack to its settings by name.
         as_published: Whether settings that are not given take the papers' values where these differ from ours.
         store: Response store; in ``out`` where it is None.
-        seed: Seed of all random draws.
-        device: torch's name of the device.
-        precision: Floating-point type of the models' matrix products.
-        batch_tokens: Largest number of tokens in a batch; None for the models' own limits.
-        workers: Processes that compute at the same time.
-        cluster: Ray cluster whose machines compute, as of ``Cluster``; None for this machine alone.
-        share: Share of the questions that is asked, for a run that only fills a store; None for an audit.
-        download: Whether hub ids may be fetched.
         fail_on: Findings that make the command fail.
         require: Checks and attacks that have to be audited, whatever the findings.
         gates: Gates by number, as the user wrote them.
@@ -59,21 +48,12 @@ class AuditPlan:
 
     title: str
     out: Path
-    model: str | None = None
     inputs: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
     named: tuple[str, ...] | None = None
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     as_published: bool = False
     store: Path | None = None
-    seed: int = 0
-    device: str = "cpu"
-    precision: Precision = "fp32"
-    batch_tokens: int | None = None
-    workers: int = 1
-    cluster: str | None = None
-    share: Share | None = None
-    download: bool = False
     fail_on: FailOn = "leak"
     require: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()

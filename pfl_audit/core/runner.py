@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,16 @@ from pfl_audit.core.results import Check, Provenance, Results, Target, write_res
 from pfl_audit.core.run_folder import RunFolder, RunLog
 from pfl_audit.core.settings import Settings, checkpoints_of, label_of, private_options, read_settings, with_published
 from pfl_audit.core.store import ResponseStore
-from pfl_audit.core.subject import SUBJECTS, AuditJob, Estimate, EstimatedSubject, ModelFacts, Opened, asked_of
+from pfl_audit.core.subject import (
+    SUBJECTS,
+    AuditJob,
+    Estimate,
+    EstimatedSubject,
+    Execution,
+    ModelFacts,
+    Opened,
+    asked_of,
+)
 from pfl_audit.core.training_record import FILE_NAME as TRAINING_RECORD
 from pfl_audit.core.training_record import public_record
 from pfl_audit.core.verdict import Budget, with_interval_told
@@ -39,9 +49,6 @@ from pfl_audit.files import write_json
 from pfl_audit.inputs import require_folder
 from pfl_audit.progress import Progress, Silent
 from pfl_audit.version import __version__, package_versions
-
-_OF_THE_PLAN = ("model", "device", "download", "seed", "workers", "cluster", "share", "precision", "batch_tokens")
-"""What a subject is told of the plan, under the names that it has there."""
 
 
 def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | None = None) -> Results:
@@ -227,7 +234,7 @@ class AuditRun:
             progress=self.progress,
             planned=planned,
             settings=self.given,
-            **{name: getattr(plan, name) for name in _OF_THE_PLAN},
+            **{one.name: getattr(plan, one.name) for one in fields(Execution)},
         )
 
     def open(self, store: ResponseStore) -> None:

@@ -50,40 +50,49 @@ class AuditedModels:
 
 
 @dataclass(frozen=True)
-class AuditJob:
-    """What every subject opens the user's files with.
+class Execution:
+    """The model under audit, and how it is asked.
 
     Attributes:
         model: Checkpoint under audit; None where recorded answers or an endpoint take its place.
         device: torch's name of the device.
         download: Whether hub ids may be fetched.
         seed: Seed of all random draws.
-        store: Store of responses and records.
-        states: Folder where long searches keep their state; it need not exist.
-        progress: Progress display.
-        planned: How many questions about a corpus the checks of the audit are going to ask, as far as that is known.
-        settings: Attack to the settings that the user gave it.
         workers: Processes that compute at the same time; 1 for this one alone.
-        cluster: Ray cluster whose machines compute; None for this machine alone.
-        share: Share of the questions that is asked; None for all.
+        cluster: Ray cluster whose machines compute, as of ``Cluster``; None for this machine alone.
+        share: Share of the questions that is asked, for a run that only fills a store; None for all.
         precision: Floating-point type of the models' matrix products.
         batch_tokens: Largest number of tokens in a batch; None for the models' own limits.
     """
 
-    model: str | None
-    device: str
-    download: bool
-    seed: int
-    store: ResponseStore
-    states: Path
-    progress: Progress
-    planned: Callable[[Corpus], int] = lambda corpus: len(corpus.queries)
-    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    model: str | None = None
+    device: str = "cpu"
+    download: bool = False
+    seed: int = 0
     workers: int = 1
     cluster: str | None = None
     share: Share | None = None
     precision: Precision = "fp32"
     batch_tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditJob(Execution):
+    """What every subject opens the user's files with.
+
+    Attributes:
+        store: Store of responses and records.
+        states: Folder where long searches keep their state; it need not exist.
+        progress: Progress display.
+        planned: How many questions about a corpus the checks of the audit are going to ask, as far as that is known.
+        settings: Attack to the settings that the user gave it.
+    """
+
+    store: ResponseStore
+    states: Path
+    progress: Progress
+    planned: Callable[[Corpus], int] = lambda corpus: len(corpus.queries)
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     @cached_property
     def pool(self) -> Workers | None:

@@ -110,7 +110,16 @@ def sleeping(count: int) -> None:
 
     with tempfile.TemporaryDirectory() as name, ResponseStore(Path(name) / "store.sqlite") as store:
         folder = Path(name)
-        job = AuditJob(str(FIXTURES / "donut"), "cpu", False, 0, store, folder / "states", Silent(), workers=count)
+        job = AuditJob(
+            str(FIXTURES / "donut"),
+            "cpu",
+            False,
+            0,
+            store=store,
+            states=folder / "states",
+            progress=Silent(),
+            workers=count,
+        )
         opened = open_gradients(GradientInputs(template=TEMPLATES, documents=2 * count), job)
         context = GradientContext(
             model=opened.model, cases=opened.cases, records=opened.records, states=opened.states, calls=opened.calls,

@@ -99,7 +99,6 @@ class Page:
         error: What a pixel is off by, as a root mean square, to be expected from the noise; 0 to 1.
         residual: Share of the projection's gradient that no page explains.
         excess: Root of the residual's energy over what noise explains; about 1 where the model is right.
-        condition: Largest singular value of the equations over the smallest.
         rank: Singular values above the noise.
         patches: Unknown patches.
     """
@@ -108,7 +107,6 @@ class Page:
     error: float
     residual: float
     excess: float
-    condition: float
     rank: int
     patches: int
 
@@ -147,7 +145,6 @@ def read_pixels(
         float(found.variance.mean().sqrt()) * max(settings.std),
         sqrt(left) * scale / max(float(sums.norm()), 1e-300),
         seen / _expected(noise, sums, off),
-        float(values[0] / values[-1].clamp_min(1e-300)),
         int((values > level / scale).sum()),
         signals.shape[1],
     )

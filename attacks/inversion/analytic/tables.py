@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -67,6 +67,18 @@ def weight_of(weights: Mapping[str, Tensor], ending: str) -> Tensor:
 def array_of(weights: Mapping[str, Tensor], ending: str) -> Floats:
     """The same as an array, float64."""
     return np.asarray(weight_of(weights, ending).cpu().double().numpy())
+
+
+def shared_tensors(
+    gradient: Mapping[str, Tensor], weights: Mapping[str, Tensor], endings: Sequence[str]
+) -> dict[str, Tensor]:
+    """By ending the tensors of a gradient that belong to these weights, those that are not there left out.
+
+    Raises:
+        AuditError: As ``find_tensor``.
+    """
+    found = {ending: find_tensor(gradient, ending, tuple(weight_of(weights, ending).shape)) for ending in endings}
+    return {ending: part for ending, part in found.items() if part is not None}
 
 
 def find_tensor(gradient: Mapping[str, Tensor], ending: str, shape: tuple[int, ...]) -> Tensor | None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, sent
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
 from pfl_audit.attacks.inversion.analytic.signals import rows_of
-from pfl_audit.attacks.inversion.analytic.tables import find_tensor, weight_of
+from pfl_audit.attacks.inversion.analytic.tables import find_tensor, shared_tensors, weight_of
 from pfl_audit.attacks.inversion.batches.certificate import ERROR, error_of
 from pfl_audit.attacks.inversion.batches.inputs import POSITION, TOKEN, TextInputs
 from pfl_audit.attacks.inversion.batches.pages import Guess, page_with
@@ -189,9 +189,7 @@ def _feed(
 def _bases(
     update: Mapping[str, Tensor], names: tuple[str, ...], weights: Mapping[str, Tensor], noise: Noise
 ) -> list[Basis] | Limit:
-    shapes = {name: weight_of(weights, name).shape for name in names}
-    parts = [find_tensor(update, name, tuple(shape)) for name, shape in shapes.items()]
-    shared = [part for part in parts if part is not None]
+    shared = list(shared_tensors(update, weights, names).values())
     if not shared:
         return missing("the first encoder layer", "places and pages are unknown")
     return bases_of(torch.cat(shared).double().numpy(), noise.rounding, noise.sigma)

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.rows import rounding_in
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
 from pfl_audit.attacks.inversion.analytic.noise import Noise
-from pfl_audit.attacks.inversion.analytic.tables import array_of, find_tensor, weight_of
+from pfl_audit.attacks.inversion.analytic.tables import array_of, shared_tensors
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.input_span.corners import needed
 from pfl_audit.attacks.inversion.input_span.gap import first_apart
@@ -73,8 +74,8 @@ def answers_in(
         errors: As of ``rounding_of_matrices``, of what the decoder's names hold.
     """
     names = tables.decoder()
-    queried = find_tensor(update, names.feed[0], tuple(weight_of(weights, names.feed[0]).shape))
-    noise = noise_in(update, weights, tables.summed(), queried)
+    queried = shared_tensors(update, weights, names.feed[:1])
+    noise = noise_in(update, weights, tables.summed(), queried.get(names.feed[0]))
     states, queries = (
         _shared(update, weights, endings, noise, errors)
         for endings in ((names.query, names.key, names.value), names.feed)
@@ -159,13 +160,9 @@ def _shared(
     errors: Mapping[str, Tensor],
 ) -> _Shared | None:
     """Those that were shared; None if none was."""
-    parts, added = list[Floats](), list[Floats]()
-    for ending in endings:
-        part = find_tensor(update, ending, tuple(weight_of(weights, ending).shape))
-        if part is not None:
-            parts.append(part.double().numpy())
-            added.append(np.hypot(noise.sigma, rounding_in(errors, ending, len(part))))
-    return _Shared(np.concatenate(parts), np.concatenate(added)) if parts else None
+    parts = shared_tensors(update, weights, endings)
+    added = [np.hypot(noise.sigma, rounding_in(errors, ending, len(part))) for ending, part in parts.items()]
+    return _Shared(torch.cat(list(parts.values())).double().numpy(), np.concatenate(added)) if parts else None
 
 
 def _leaves(rows: Sequence[Row]) -> set[Row]:

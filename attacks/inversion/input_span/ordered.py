@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing
 from pfl_audit.attacks.inversion.analytic.noise import noise_of
-from pfl_audit.attacks.inversion.analytic.tables import find_tensor, weight_of
+from pfl_audit.attacks.inversion.analytic.tables import shared_tensors
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.input_span.fits import Fits
@@ -91,8 +91,7 @@ def words_in_order(
 def _bases(
     update: Mapping[str, Tensor], tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]
 ) -> list[Basis] | Limit:
-    parts = [find_tensor(update, name, tuple(weight_of(weights, name).shape)) for name in tables.layer().feed]
-    shared = [part for part in parts if part is not None]
+    shared = list(shared_tensors(update, weights, tables.layer().feed).values())
     if not shared:
         return missing("the first feed-forward layer", "the order of words is unknown")
     noise = noise_of([], shared[0], None)

@@ -19,7 +19,7 @@ from pfl_audit.attacks.inversion.adapters.recovery import (
 from pfl_audit.attacks.inversion.adapters.rows import halves_of, holds_adapters, rounding_in
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated, sent
 from pfl_audit.attacks.inversion.analytic.noise import Noise, noise_of
-from pfl_audit.attacks.inversion.analytic.tables import find_tensor, weight_of
+from pfl_audit.attacks.inversion.analytic.tables import shared_tensors, weight_of
 from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.input_span.boxes import boxes_in
 from pfl_audit.attacks.inversion.input_span.corners import Standing, needed, standing
@@ -255,7 +255,7 @@ class _Read:
 
     def rounded(self, ending: str) -> Floats:
         """Standard deviation of what the rounding of weights adds, float64 (rows,); zeros where it is not known."""
-        return rounding_in(self.errors, ending, _shape(self.weights, ending)[0])
+        return rounding_in(self.errors, ending, len(weight_of(self.weights, ending)))
 
     def sums(self, certain: Allowed, matcher: Tensor | None) -> tuple[Sums, Sums] | None:
         """Sums of signals of tokens and of boxes; None without the table of words, or if its output is not found."""
@@ -285,7 +285,7 @@ class _Read:
 
     def shared(self, ending: str) -> Floats | None:
         """A tensor of the update."""
-        found = find_tensor(self.update, ending, _shape(self.weights, ending))
+        found = shared_tensors(self.update, self.weights, (ending,)).get(ending)
         return None if found is None else found.double().numpy()
 
 
@@ -320,24 +320,17 @@ def _of_form(certain: Allowed, form: Integers, words: Sequence[Sequence[int]]) -
 
 def _gradient(update: Mapping[str, Tensor], weights: Mapping[str, Tensor], endings: Sequence[str]) -> Tensor | None:
     """Those of the matrices that were shared, one below the other; None if there is none."""
-    found = [find_tensor(update, ending, _shape(weights, ending)) for ending in endings]
-    shared = [part for part in found if part is not None]
-    return torch.cat(shared) if shared else None
-
-
-def _shape(weights: Mapping[str, Tensor], ending: str) -> tuple[int, ...]:
-    return tuple(weight_of(weights, ending).shape)
+    shared = shared_tensors(update, weights, endings)
+    return torch.cat(list(shared.values())) if shared else None
 
 
 def noise_in(
     update: Mapping[str, Tensor], weights: Mapping[str, Tensor], names: SummedInputs, matrix: Tensor | None
 ) -> Noise:
     """Noise by rows of the tables of coordinates that no page uses; else rounding alone."""
-    tables = [find_tensor(update, name, _shape(weights, name)) for name in (names.across, names.down)]
-    shared = [table for table in tables if table is not None]
     if matrix is None:
         return Noise(0.0, 0.0, everywhere=False)
-    return noise_of(shared, matrix, None)
+    return noise_of(list(shared_tensors(update, weights, (names.across, names.down)).values()), matrix, None)
 
 
 def _restated(limit: Limit, changed: Limit) -> Limit:

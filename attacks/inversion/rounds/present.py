@@ -11,6 +11,7 @@ from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.bound import NoiseBound, together
 from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, FILLINGS, PAIRS, Counts, pooled, shares
 from pfl_audit.attacks.inversion.decision import Decision, decide
+from pfl_audit.attacks.inversion.present import percent
 from pfl_audit.attacks.inversion.present_bag import NAMES, many
 from pfl_audit.attacks.inversion.present_decision import REMEDIES, counted, not_shown, recalled, unresolved
 from pfl_audit.attacks.inversion.rounds.opened import RoundContext, Sent
@@ -70,7 +71,7 @@ def _by_round(read: Sequence[ReadMessage]) -> Table:
         for measure in NAMES:
             counts = _pooled([one.counts for one in some], measure)
             share = shares(counts) if counts is not None else None
-            row += [None, None] if share is None else [_percent(share[0]), _percent(share[1:].mean())]
+            row += [None, None] if share is None else [percent(share[0]), percent(share[1:].mean())]
         rows.append([*row, "; ".join(_causes(one.limits for one in some)) or None])
     shown = [each for what in NAMES.values() for each in (what, f"{what} of others")]
     columns = ["round", "messages", *shown, "limits"]
@@ -197,7 +198,3 @@ def _rounds(read: Sequence[ReadMessage]) -> dict[int, list[ReadMessage]]:
 def _causes(limits: Iterable[Sequence[Limit]]) -> list[str]:
     """Causes, each with the number of messages."""
     return [f"{cause}: {count}" for cause, count in Counter(str(one.cause) for some in limits for one in some).items()]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"

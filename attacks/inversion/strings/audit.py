@@ -9,10 +9,9 @@ from functools import partial
 from math import isfinite
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
-from pfl_audit.attacks.inversion.calls import Work, on_each
+from pfl_audit.attacks.inversion.calls import Work, recorded
 from pfl_audit.attacks.inversion.context import Case, GradientContext, keep_text
 from pfl_audit.attacks.inversion.controls import FILLINGS, STRINGS, Counts, noise_like
 from pfl_audit.attacks.inversion.gradients import observation_key
@@ -87,26 +86,17 @@ class _Read:
     quiet: Strings
 
 
-_READ = TypeAdapter(_Read)
-
-
 def _each(context: GradientContext) -> Iterator[tuple[int, _Read]]:
-    """The number of each case and what was read of it, from the records where it is known."""
-    keys, works = list[str](), dict[int, Work[_Read]]()
-    fields = [len(case.seen.template.fields) for case in context.cases]
-    for at, case in enumerate(context.cases):
-        parts = [_VERSION, observation_key(context.model, case.seen), case.seen.scaled, context.seed]
-        keys.append(sha256_json(["inversion", "strings", *parts]))
-        stored = context.records.get(keys[at])
-        if stored is None:
-            works[at] = partial(_read, rng=context.rng("inversion", "strings", case.seen.name))
-        else:
-            yield at, _READ.validate_python(stored)
-    units = [fields[at] for at in works]
-    with context.progress.task("strings by field", sum(fields), sum(fields) - sum(units)) as task:
-        for at, read in on_each(context, works, _Read, task, units):
-            context.records.put(keys[at], _READ.dump_python(read, mode="json"))
-            yield at, read
+    """The number of each case and what was read of it."""
+    seen = [case.seen for case in context.cases]
+    parts = [[_VERSION, observation_key(context.model, one), one.scaled, context.seed] for one in seen]
+    keys = [sha256_json(["inversion", "strings", *some]) for some in parts]
+    fields = [len(one.template.fields) for one in seen]
+
+    def work(at: int) -> Work[_Read]:
+        return partial(_read, rng=context.rng("inversion", "strings", seen[at].name))
+
+    return recorded(context, keys, work, _Read, "strings by field", fields)
 
 
 def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> _Read:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
+from pfl_audit.attacks.inversion.template.find import overlap
 from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.documents.images import Box
 from pfl_audit.errors import AuditError
@@ -65,7 +66,7 @@ def read_fields(path: Path, size: tuple[int, int]) -> FieldsFile:
     scale = (1, 1) if max(coordinates) > 1 else size
     boxes = tuple(_on_page(path, number, box, scale, size) for number, (_, box) in enumerate(fields, start=1))
     for (first, one), (second, other) in combinations(enumerate(boxes, start=1), 2):
-        if _overlap(one, other):
+        if overlap(one, other):
             raise AuditError(f"{path}: fields {first} and {second} overlap", "Correct one of their boxes")
     word_boxes = _word_boxes(path, words, scale, size)
     return FieldsFile(tuple(label for label, _ in fields), boxes, tuple(text for text, _ in words), word_boxes)
@@ -142,7 +143,3 @@ def _on_page(path: Path, number: int, box: Box, scale: tuple[int, int], size: tu
             f"{path}: field {number} is empty or below {MIN_PIXELS} pixels on a side ({unit})", "Correct its box"
         )
     return left / size[0], top / size[1], right / size[0], bottom / size[1]
-
-
-def _overlap(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

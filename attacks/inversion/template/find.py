@@ -51,7 +51,7 @@ def find_boxes(pixels: NDArray[np.uint8]) -> tuple[Box, ...]:
     ink = np.abs(grey.astype(np.int16) - paper) > _CONTRAST
     found = _frames(ink)
     for line in _lines(ink):
-        if not any(_overlap(line, other) for other in found):
+        if not any(overlap(line, other) for other in found):
             found.append(line)
     ordered = (found[at] for at in reading_order(found))
     return tuple((left / width, top / height, right / width, bottom / height) for left, top, right, bottom in ordered)
@@ -69,6 +69,11 @@ def reading_order(boxes: Sequence[Box]) -> list[int]:
         else:
             rows.append([at])
     return [at for row in rows for at in sorted(row, key=lambda at: boxes[at][0])]
+
+
+def overlap(one: Box, other: Box) -> bool:
+    """Whether two boxes, left, top, right, bottom, have an inside in common."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _frames(ink: Bools) -> list[_Frame]:
@@ -132,7 +137,3 @@ def _labelled(ink: Bools, frame: _Frame, thickness: int) -> bool:
 def _large(wide: int, high: int, shape: tuple[int, ...]) -> bool:
     height, width = shape[:2]
     return wide >= max(_MIN_PIXELS[0], _MIN_WIDTH * width) and high >= max(_MIN_PIXELS[1], _MIN_HEIGHT * height)
-
-
-def _overlap(one: _Frame, other: _Frame) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

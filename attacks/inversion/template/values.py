@@ -11,13 +11,11 @@ import numpy as np
 
 from pfl_audit.attacks.inversion.template.fill import fits
 from pfl_audit.attacks.inversion.template.template import Template, TemplateField
-from pfl_audit.documents.synthetic.forms_content import PLANTED, WORDS
+from pfl_audit.documents.synthetic.forms_content import FIRST_NAMES, PLANTED, WORDS, digits, pick
 from pfl_audit.documents.synthetic.providers import company, street_address
 
 Draw = Callable[[np.random.Generator], str]
 
-_NAMES = "Anna Carlos David Elena Frank Grace Henry Julia Laura Marco Nina Oscar Peter Rosa Simon Teresa"
-_FIRST = tuple(_NAMES.split())
 _LETTERS = tuple("ACEFHKLMNPRTUX")
 """Those that are not taken for a digit."""
 _TOWNS = ("ton", "field", "ford", "burg")
@@ -72,16 +70,8 @@ def _kind(label: str) -> Draw:
     return next((draw for cue, draw in _KINDS if re.search(cue, text)), _phrase)
 
 
-def _pick(choices: tuple[str, ...], rng: np.random.Generator) -> str:
-    return choices[int(rng.integers(len(choices)))]
-
-
-def _number(digits: int, rng: np.random.Generator) -> str:
-    return "".join(str(digit) for digit in rng.integers(10, size=digits))
-
-
 def _name(rng: np.random.Generator) -> str:
-    return f"{_pick(_FIRST, rng)} {_pick(WORDS, rng).title()}"
+    return f"{pick(FIRST_NAMES.split(), rng)} {pick(WORDS, rng).title()}"
 
 
 def _date(rng: np.random.Generator) -> str:
@@ -93,23 +83,23 @@ def _amount(rng: np.random.Generator) -> str:
 
 
 def _reference(rng: np.random.Generator) -> str:
-    return f"{_pick(_LETTERS, rng)}{_pick(_LETTERS, rng)}-{_number(5, rng)}"
+    return f"{pick(_LETTERS, rng)}{pick(_LETTERS, rng)}-{digits(5, rng)}"
 
 
 def _phone(rng: np.random.Generator) -> str:
-    return f"{int(rng.integers(201, 989))}-555-{_number(4, rng)}"
+    return f"{int(rng.integers(201, 989))}-555-{digits(4, rng)}"
 
 
 def _email(rng: np.random.Generator) -> str:
-    return f"{_pick(WORDS, rng)}@{_pick(WORDS, rng)}.com"
+    return f"{pick(WORDS, rng)}@{pick(WORDS, rng)}.com"
 
 
 def _town(rng: np.random.Generator) -> str:
-    return _pick(WORDS, rng).title() + _pick(_TOWNS, rng)
+    return pick(WORDS, rng).title() + pick(_TOWNS, rng)
 
 
 def _phrase(rng: np.random.Generator) -> str:
-    return f"{_pick(WORDS, rng).title()} {_pick(WORDS, rng)}"
+    return f"{pick(WORDS, rng).title()} {pick(WORDS, rng)}"
 
 
 _KINDS: Final[tuple[tuple[str, Draw], ...]] = (
@@ -120,7 +110,7 @@ _KINDS: Final[tuple[tuple[str, Draw], ...]] = (
     (r"company|employer|\bfirm\b", company),
     (r"\bname\b|applicant|holder|patient|customer|client|signed|signature|contact", _name),
     (r"amount|total|\bsum\b|price|paid|salary|\bfee\b|balance|payment", _amount),
-    (r"postal|\bzip\b|post ?code", lambda rng: _number(5, rng)),
+    (r"postal|\bzip\b|post ?code", lambda rng: digits(5, rng)),
     (r"address|street", lambda rng: street_address(rng)[0]),
     (r"city|town|place", _town),
     (r"reference|number|\bfile\b|\bcase\b|policy|\bid\b|\bno\b|code|\bref\b", _reference),

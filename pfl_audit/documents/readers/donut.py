@@ -15,7 +15,6 @@ import numpy as np
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Boxes, Document, Membership, as_boxes
-from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.readers import Part
 from pfl_audit.documents.readers.gathered import (
     SPLITS,
@@ -29,9 +28,9 @@ from pfl_audit.documents.readers.gathered import (
     split_of,
 )
 from pfl_audit.documents.readers.json_lines import parse_json_line, read_json_lines
-from pfl_audit.documents.readers.jsonl import path_inside, text_of
+from pfl_audit.documents.readers.jsonl import image_inside, text_of
 from pfl_audit.documents.record_validation import MAX_NAME, RecordError, field_of, text, words
-from pfl_audit.inputs import is_regular, is_there
+from pfl_audit.inputs import is_there
 
 FILE_NAME = "metadata.jsonl"
 
@@ -65,13 +64,11 @@ def _folders(path: Path) -> list[Path]:
 
 def _page(line: str | None, folder: Path, split: str) -> tuple[Document, list[Asked], Membership]:
     row = parse_json_line(line)
-    image = path_inside(folder, text_of(row, "file_name"))
-    if not is_regular(image):
-        raise RecordError("its page image is missing")
+    image = image_inside(folder, text_of(row, "file_name"))
     truth = parse_ground_truth(field_of(row, "ground_truth"))
     name = f"{split}-{row['file_name']}" if split else row["file_name"]
     found, boxes = words_of_lines(truth)
-    page = Document(f"{name}_1", provider_of(row, name), found, boxes, PageImage(image), split_of(row, split))
+    page = Document(f"{name}_1", provider_of(row, name), found, boxes, image, split_of(row, split))
     return page, questions_of(truth), membership_of(row)
 
 

@@ -19,7 +19,7 @@ from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import key_of_question
 from pfl_audit.documents.readers import Part
 from pfl_audit.documents.readers.json_lines import parse_json_line, read_json_lines
-from pfl_audit.documents.readers.jsonl import list_of, path_inside, text_of
+from pfl_audit.documents.readers.jsonl import list_of, mapping_of, path_inside, text_of
 from pfl_audit.documents.record_validation import (
     MAX_QUESTION,
     MAX_QUESTIONS,
@@ -117,10 +117,7 @@ def _layer(contents: Sequence[Any]) -> Mapping[str, Any]:
     if not by_tool:
         raise RecordError("it has no words")
     tool = next((tool for tool in TOOLS if tool in by_tool), next(iter(by_tool)))
-    layer = field_of(by_tool[tool], "tokens_layer")
-    if not isinstance(layer, Mapping):
-        raise RecordError("tokens_layer is not a JSON object")
-    return layer
+    return mapping_of(by_tool[tool], "tokens_layer")
 
 
 def _image(root: Path, name: str) -> PageImage | None:

@@ -21,7 +21,7 @@ from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import draw_question
 from pfl_audit.documents.readers import ImportedCorpora
 from pfl_audit.documents.readers.json_lines import parse_json_line, read_json_lines
-from pfl_audit.documents.readers.jsonl import list_of, path_inside, text_of
+from pfl_audit.documents.readers.jsonl import list_of, mapping_of, path_inside, text_of
 from pfl_audit.documents.record_validation import (
     MAX_ANSWER,
     RECORD_ERRORS,
@@ -152,9 +152,7 @@ def _corpus(parts: _Parts, members: Mapping[str, bool]) -> Corpus:
 
 def _queries(row: Mapping[str, Any], folder: Path, seed: int) -> list[Query]:
     document = page_of(row, folder)
-    found, spans = field_of(row, "fields"), spans_of(row)
-    if not isinstance(found, Mapping):
-        raise RecordError("fields is not a JSON object")
+    found, spans = mapping_of(row, "fields"), mapping_of(row, "spans")
     asked = {
         _KEYS[name]: text(str(value), f"the value of {_KEYS[name]}", MAX_ANSWER)
         for name, value in found.items()
@@ -167,18 +165,6 @@ def _queries(row: Mapping[str, Any], folder: Path, seed: int) -> list[Query]:
         Query(f"{document.id}-{key}", document, draw_question(key, rng), (value.lower(),), key)
         for key, value in sorted(asked.items())
     ]
-
-
-def spans_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Label to the spans of its value.
-
-    Raises:
-        RecordError: The record has no spans.
-    """
-    spans = field_of(row, "spans")
-    if not isinstance(spans, Mapping):
-        raise RecordError("spans is not a JSON object")
-    return spans
 
 
 def page_of(row: Mapping[str, Any], folder: Path) -> Document:

@@ -35,7 +35,7 @@ from pfl_audit.documents.readers.gathered import (
     question,
     split_of,
 )
-from pfl_audit.documents.readers.jsonl import path_inside
+from pfl_audit.documents.readers.jsonl import image_inside
 from pfl_audit.documents.record_validation import RecordError, answers, words
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.inputs import is_regular
@@ -138,10 +138,8 @@ class _Table:
         if isinstance(value, Mapping) and "sha256" in value:
             stored = StoredImage(self.file, number, column, str(value["sha256"]))
             return PageImage(self.file.with_name(f"{stored.sha256[:16]}.img"), stored=stored), stored.sha256
-        path = path_inside(self.root, value.get("path") if isinstance(value, Mapping) else value)
-        if not is_regular(path):
-            raise RecordError("its page image is missing")
-        return PageImage(path), str(path)
+        image = image_inside(self.root, value.get("path") if isinstance(value, Mapping) else value)
+        return image, str(image.path)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -135,7 +135,7 @@ def page_of(row: Mapping[str, Any], folder: Path, provider: str) -> Document:
         provider=provider,
         words=found,
         boxes=as_boxes(boxes, len(found)),
-        image=_image(row.get("image"), folder),
+        image=image_inside(folder, row["image"]) if row.get("image") is not None else None,
         split=name_of(row, "split", ""),
         client=_client(row.get("client")),
         source=name_of(row, "source", ""),
@@ -180,6 +180,18 @@ def list_of(row: Mapping[str, Any], name: str) -> list[Any]:
     return value
 
 
+def mapping_of(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Value of a required field that is a JSON object.
+
+    Raises:
+        RecordError: The field is missing, or no JSON object.
+    """
+    value = field_of(row, name)
+    if not isinstance(value, Mapping):
+        raise RecordError(f"{name} is not a JSON object")
+    return value
+
+
 def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
     found = field_of(row, "answers")
     return answers([found] if isinstance(found, str) else list_of(row, "answers"))
@@ -191,9 +203,12 @@ def _client(value: Any) -> int | None:
     return value
 
 
-def _image(value: Any, folder: Path) -> PageImage | None:
-    if value is None:
-        return None
+def image_inside(folder: Path, value: Any) -> PageImage:
+    """The page image that a record names by a relative path.
+
+    Raises:
+        RecordError: As ``path_inside``, or there is no such file.
+    """
     path = path_inside(folder, value)
     if not is_regular(path):
         raise RecordError("its page image is missing")

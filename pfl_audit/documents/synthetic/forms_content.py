@@ -31,7 +31,7 @@ rose saddle sail salt sand shadow sheep shell silver sky snow spider spoon sprin
 storm sugar summer sun table temple tiger tower train tree tulip tunnel valley velvet village violin water
 whale wheel willow wind window winter wolf yellow
 """
-_FIRST = "Anna Carlos David Elena Frank Grace Henry Julia Laura Marco Nina Oscar Peter Rosa Simon Teresa"
+FIRST_NAMES = "Anna Carlos David Elena Frank Grace Henry Julia Laura Marco Nina Oscar Peter Rosa Simon Teresa"
 _LAST = "Adams Baker Carter Davis Evans Fisher Garcia Harris Jones Lewis Martin Nelson Parker Roberts Smith Turner"
 _CITIES = "Austin Berlin Boston Chicago Dallas Denver Dublin London Madrid Miami Paris Seattle"
 _GOODS = "bread butter coffee lemons milk olives onions oranges paper pepper rice salt soap sugar tea water"
@@ -95,13 +95,14 @@ def draw_sheet(planted: int, rng: np.random.Generator) -> Sheet:
     entries = []
     for name in _some(list(kinds), len(kinds), rng):
         questions, answer = kinds[name]
-        entries.append(Entry(name, _pick(questions, rng), answer(rng)))
+        entries.append(Entry(name, pick(questions, rng), answer(rng)))
     goods = tuple((f"{int(rng.integers(1, 5))} {item}", _money(rng)) for item in _some(_GOODS.split(), 4, rng))
-    title = f"{_pick(_TRADES, rng).upper()} RECEIPT" if receipt else _pick(_TITLES, rng)
-    return Sheet(receipt, title, tuple(entries), goods if receipt else (), _pick(_NOTES, rng))
+    title = f"{pick(_TRADES, rng).upper()} RECEIPT" if receipt else pick(_TITLES, rng)
+    return Sheet(receipt, title, tuple(entries), goods if receipt else (), pick(_NOTES, rng))
 
 
-def _pick(choices: Sequence[_T], rng: np.random.Generator) -> _T:
+def pick(choices: Sequence[_T], rng: np.random.Generator) -> _T:
+    """One of some choices."""
     return choices[int(rng.integers(len(choices)))]
 
 
@@ -111,7 +112,7 @@ def _some(choices: Sequence[_T], count: int, rng: np.random.Generator) -> list[_
 
 
 def _name(rng: np.random.Generator) -> str:
-    return f"{_pick(_FIRST.split(), rng)} {_pick(_LAST.split(), rng)}"
+    return f"{pick(FIRST_NAMES.split(), rng)} {pick(_LAST.split(), rng)}"
 
 
 def _date(rng: np.random.Generator) -> str:
@@ -119,20 +120,20 @@ def _date(rng: np.random.Generator) -> str:
 
 
 def _money(rng: np.random.Generator) -> str:
-    return f"${_pick(_SUMS, rng)}.00"
+    return f"${pick(_SUMS, rng)}.00"
 
 
 def _reference(rng: np.random.Generator) -> str:
-    return " ".join(_digits(length, rng) for length in (2, 3, 3))
+    return " ".join(digits(length, rng) for length in (2, 3, 3))
 
 
 def _account(rng: np.random.Generator) -> str:
-    return "-".join(_digits(length, rng) for length in (4, 3, 2))
+    return "-".join(digits(length, rng) for length in (4, 3, 2))
 
 
 def _serial(rng: np.random.Generator) -> str:
     letters = "".join(chr(ord("a") + int(code)) for code in rng.integers(26, size=3))
-    serial = f"{letters} {_digits(2, rng)} {_digits(2, rng)}"
+    serial = f"{letters} {digits(2, rng)} {digits(2, rng)}"
     return serial.upper() if rng.random() < 0.5 else serial
 
 
@@ -141,19 +142,20 @@ def _phrase(rng: np.random.Generator) -> str:
     return phrase.title() if rng.random() < 0.5 else phrase
 
 
-def _digits(length: int, rng: np.random.Generator) -> str:
+def digits(length: int, rng: np.random.Generator) -> str:
+    """Random digits."""
     return "".join(str(digit) for digit in rng.integers(10, size=length))
 
 
 _USUAL: dict[str, _Kind] = {
     "name": (("Name:", "Full name:", "Applicant:"), _name),
     "date": (("Date:", "Issued on:", "Day:"), _date),
-    "city": (("City:", "Town:", "Place:"), lambda rng: _pick(_CITIES.split(), rng)),
-    "company": (("Company:", "Employer:", "Firm:"), lambda rng: _pick(_TRADES, rng)),
+    "city": (("City:", "Town:", "Place:"), lambda rng: pick(_CITIES.split(), rng)),
+    "company": (("Company:", "Employer:", "Firm:"), lambda rng: pick(_TRADES, rng)),
     "amount": (("Amount:", "Total due:", "Sum:"), _money),
-    "office": (("Department:", "Office:", "Division:"), lambda rng: _pick(_OFFICES, rng)),
-    "terms": (("Payment:", "Terms:", "Paid by:"), lambda rng: _pick(_TERMS, rng)),
-    "state": (("Status:", "State of file:", "Case:"), lambda rng: _pick(_STATES, rng)),
+    "office": (("Department:", "Office:", "Division:"), lambda rng: pick(_OFFICES, rng)),
+    "terms": (("Payment:", "Terms:", "Paid by:"), lambda rng: pick(_TERMS, rng)),
+    "state": (("Status:", "State of file:", "Case:"), lambda rng: pick(_STATES, rng)),
 }
 """Answers from short public lists."""
 PLANTED: dict[str, _Kind] = {

@@ -166,7 +166,7 @@ def test_the_closed_form_on_the_same_path(plan: AuditPlan, v3: AuditPlan, writte
 def captured(plan: AuditPlan, to: Path) -> tuple[Case, AuditPlan]:
     """The client's page, which is not shown to the audit, and an audit of the gradient alone."""
     with ResponseStore(to / "other.sqlite") as store:
-        job = AuditJob(plan.model, "cpu", False, plan.seed, store, to / "states", Silent())
+        job = AuditJob(plan.model, "cpu", False, plan.seed, store=store, states=to / "states", progress=Silent())
         (case,) = open_gradients(GradientInputs.model_validate(plan.inputs["gradients"]), job).cases
     parts = {name: part.clone() for name, part in case.seen.gradient.items()}
     save_file(parts, to / "seen.safetensors")

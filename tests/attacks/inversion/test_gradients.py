@@ -65,7 +65,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
     def make(plan: GradientInputs, seed: int = 0, model: FakeGradients | None = None) -> OpenedGradients:
         monkeypatch.setattr(opening, "open_gradient_model", lambda name, device: model or FakeGradients())
         with ResponseStore(tmp_path / "store") as store:
-            return open_gradients(plan, AuditJob("ckpt", "cpu", False, seed, store, tmp_path / "states", Silent()))
+            return open_gradients(plan, AuditJob("ckpt", seed=seed, store=store, states=tmp_path, progress=Silent()))
 
     return make
 
@@ -382,7 +382,7 @@ def test_the_report_on_the_embedded_donut_says_that_it_was_built_to_be_read(tmp_
     told = []
     for place in (fixtures / "donut", copy):
         with ResponseStore(tmp_path / "store") as store:
-            job = AuditJob(str(place), "cpu", False, 0, store, tmp_path / "states", Silent())
+            job = AuditJob(str(place), "cpu", False, 0, store=store, states=tmp_path / "states", progress=Silent())
             told.append(open_gradients(GradientInputs(template=image, fields=fields), job).about.caveat)
     assert "built so that a search can read the page" in told[0]
     assert "built" not in told[1]

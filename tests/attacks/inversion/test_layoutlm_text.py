@@ -38,7 +38,7 @@ def opened(tmp_path: Path) -> Opened:
         folder, form = save_reader(tmp_path, kind)
         inputs = GradientInputs(template=form[0], fields=form[1], **more)
         with ResponseStore(tmp_path / "store.sqlite") as store:
-            job = AuditJob(str(folder), "cpu", False, 0, store, tmp_path / "states", Silent())
+            job = AuditJob(str(folder), "cpu", False, 0, store=store, states=tmp_path / "states", progress=Silent())
             return open_gradients(inputs, job)
 
     return make

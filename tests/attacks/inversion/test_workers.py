@@ -135,7 +135,7 @@ def context(leaking_folder: Path, tmp_path: Path) -> Iterator[GradientContext]:
     template, fields = save_form(tmp_path)
     with ResponseStore(tmp_path / "store.sqlite") as store:
         states = tmp_path / "states"
-        job = AuditJob(str(leaking_folder), "cpu", False, 0, store, states, Silent(), workers=2)
+        job = AuditJob(str(leaking_folder), "cpu", False, 0, store=store, states=states, progress=Silent(), workers=2)
         opened = open_gradients(GradientInputs(template=template, fields=fields, documents=2), job)
         box, redactor = EvidenceBox(tmp_path / "run"), Redactor(store.salt)
         common: dict[str, Any] = {"checks": frozenset(), "seed": 0, "budget": Budget(0.025, 0.05)}

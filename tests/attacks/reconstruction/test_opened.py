@@ -168,7 +168,15 @@ def test_checkpoints_of_epochs_are_of_the_targets_training(store: ResponseStore,
 
     def notes(folder: str) -> tuple[str, ...]:
         inputs = FormInputs(forms=shipped / "forms", public=str(shipped / "layoutlm-public"), epochs=tmp_path / folder)
-        job = AuditJob(str(shipped / "layoutlm-private"), "cpu", False, 0, store, tmp_path / "states", Silent())
+        job = AuditJob(
+            str(shipped / "layoutlm-private"),
+            "cpu",
+            False,
+            0,
+            store=store,
+            states=tmp_path / "states",
+            progress=Silent(),
+        )
         return open_subject(inputs, job).notes
 
     with pytest.raises(UsageError, match="epoch-005 is a checkpoint of another training than the target"):

@@ -11,7 +11,8 @@ from typing import Any
 
 from pfl_audit.documents.forms.form import Field, Form, FormCorpus
 from pfl_audit.documents.forms.readers.records import as_form, gather
-from pfl_audit.documents.readers.fcc_adbuy import FILE_NAME, page_of, read_records, spans_of
+from pfl_audit.documents.readers.fcc_adbuy import FILE_NAME, page_of, read_records
+from pfl_audit.documents.readers.jsonl import mapping_of
 from pfl_audit.documents.record_validation import RecordError
 from pfl_audit.inputs import is_there
 
@@ -40,7 +41,7 @@ READER = FccAdbuyReader()
 
 
 def _form(row: Mapping[str, Any], folder: Path) -> Form:
-    return as_form(page_of(row, folder), fields_of(spans_of(row)))
+    return as_form(page_of(row, folder), fields_of(mapping_of(row, "spans")))
 
 
 def fields_of(spans: Mapping[str, Any]) -> list[Field]:

@@ -143,7 +143,9 @@ def test_the_evidence_of_other_questions_is_no_leak(federation: Federation, tmp_
     corpus, out = federation
     inputs = GradientInputs(round=out, data=corpus)
     with ResponseStore(tmp_path / "store.sqlite") as store:
-        opened = open_rounds(inputs, out, AuditJob(str(out), "cpu", False, 0, store, tmp_path / "states", Silent()))
+        opened = open_rounds(
+            inputs, out, AuditJob(str(out), "cpu", False, 0, store=store, states=tmp_path / "states", progress=Silent())
+        )
     pages, reader = opened.pages, reader_of(opened.model)
     assert pages is not None
     read = [(one.round, one.rows, reader.read(one.seen).items) for one in opened.sent]
