@@ -22,7 +22,6 @@ from pfl_audit.models.pages_ahead import PagesAhead, page_name
 from pfl_audit.models.protocol import QUESTIONS, Capability, Guess, Response, Score, sorted_guesses
 from pfl_audit.models.samples import as_scores
 from pfl_audit.models.vt5.checkpoint import load_vt5
-from pfl_audit.models.vt5.greedy import greedy_answers
 from pfl_audit.models.vt5.inputs import InputBuilder, collate, collate_labels
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.models.vt5.packed import can_encode, encode
@@ -183,20 +182,12 @@ class Vt5Responder:
 
     def _generate(self, encoded: BaseModelOutput, mask: Tensor) -> tuple[list[str], list[float], EncoderDecoderCache]:
         """Greedy answers, the product of their tokens' probabilities (end and padding left out), and the cache."""
-        longest = self.network.config.max_answer_tokens
-        if can_encode(self.network):
-            found, across = greedy_answers(self.network, encoded.last_hidden_state, mask, longest)
-            cross = DynamicCache()
-            for layer, pair in enumerate(across):
-                cross.update(*pair, layer)
-            texts = [self.inputs.tokenizer.decode(one.tokens) for one in found]
-            return texts, [one.confidence for one in found], EncoderDecoderCache(DynamicCache(), cross)
         out = self.network.language_backbone.generate(
             encoder_outputs=encoded,
             attention_mask=mask,
             do_sample=False,
             num_beams=1,
-            max_length=longest,
+            max_length=self.network.config.max_answer_tokens,
             decoder_start_token_id=PAD,
             eos_token_id=EOS,
             pad_token_id=PAD,
