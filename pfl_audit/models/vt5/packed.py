@@ -158,7 +158,7 @@ def _attend(layer: Any, owners: Owners, rows: Tensor, asking: Rows, asked: Rows,
 
 def _heads(rows: Tensor, counts: Sequence[int], heads: int) -> Sequence[Tensor]:
     """The rows of each sequence as float (heads, rows, width of a head)."""
-    return torch.split(rows.unflatten(1, (heads, -1)).transpose(0, 1), list(counts), dim=1)
+    return torch.split(rows.view(len(rows), heads, -1).transpose(0, 1), list(counts), dim=1)
 
 
 def _project(linear: Any, owners: Owners, rows: Tensor, counts: Sequence[int]) -> Tensor:
