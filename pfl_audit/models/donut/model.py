@@ -9,10 +9,9 @@ from pathlib import Path
 import torch
 
 from pfl_audit.documents.document import Query
-from pfl_audit.models.beam import beam_search
 from pfl_audit.models.donut.checkpoint import LoadedDonut, load_donut
 from pfl_audit.models.donut.inputs import InputBuilder
-from pfl_audit.models.donut.tokenizer import END_ANSWER, EOS, UNK
+from pfl_audit.models.donut.tokenizer import END_ANSWER
 from pfl_audit.models.donut.writer import DonutWriter
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.protocol import QUESTIONS, Capability, Guess, Response, Score, sorted_guesses
@@ -72,20 +71,15 @@ class DonutResponder(DonutWriter):
 
     @torch.inference_mode()
     def guess(self, queries: Sequence[Query], width: int) -> list[list[Guess]]:
-        """The likeliest answers to each question; a page is encoded once, and prompts of one length go together."""
-        pages = self.encoded_pages([query.document for query in queries])
-        prompts = [self.inputs.prompt(query.question) for query in queries]
-        found: dict[int, list[Guess]] = {}
-        for length in sorted(set(map(len, prompts))):
-            places = [at for at, prompt in enumerate(prompts) if len(prompt) == length]
-            first, advance = self.continuation([prompts[at] for at in places], pages[places])
-            ends, barred = [self._tokenizer.id(END_ANSWER), self._tokenizer.id(EOS)], [self._tokenizer.id(UNK)]
-            searched = beam_search(first, advance, width, ends, self.config.longest - length, barred)
-            for at, some in zip(places, searched, strict=True):
-                texts = list(dict.fromkeys(self.inputs.tokenizer.decode(list(one.tokens)) for one in some))
-                examples = [self.inputs.example(queries[at].question, text) for text in texts]
-                found[at] = sorted_guesses(texts, self.scores(examples, pages[at].expand(len(texts), -1, -1)))
-        return [found[at] for at in range(len(queries))]
+        """The likeliest answers to each question; a page is encoded once."""
+        found: list[list[Guess]] = []
+        for query, page in zip(queries, self.encoded_pages([query.document for query in queries]), strict=True):
+            prompt, end = self.inputs.prompt(query.question), self._tokenizer.id(END_ANSWER)
+            tokens = self.likeliest(prompt, page[None], width, end)
+            texts = list(dict.fromkeys(map(self.inputs.tokenizer.decode, tokens)))
+            examples = [self.inputs.example(query.question, text) for text in texts]
+            found.append(sorted_guesses(texts, self.scores(examples, page.expand(len(texts), -1, -1))))
+        return found
 
 
 class DonutModel(DonutResponder, OpenedCheckpoint):

@@ -9,10 +9,9 @@ from math import prod
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import DynamicCache, EncoderDecoderCache
+from transformers import DynamicCache, EncoderDecoderCache, GenerationConfig
 
 from pfl_audit.documents.document import Document
-from pfl_audit.models.beam import Advance, Rows
 from pfl_audit.models.device import in_double
 from pfl_audit.models.donut.checkpoint import LoadedDonut
 from pfl_audit.models.donut.inputs import Example
@@ -58,6 +57,7 @@ class DonutWriter:
         self._page_pixels = PagesAhead(loaded.pixels.of_document, 12 * prod(loaded.pixels.page))
         self._tokenizer = loaded.tokenizer
         self._visual_tokens = loaded.config.visual_tokens(loaded.pixels.page)
+        self.network.decoder.generation_config = GenerationConfig()  # MBart's own forces an end
         self._device = device
         self._features: dict[str, Tensor] = {}
 
@@ -123,30 +123,27 @@ class DonutWriter:
             done, place = place, place + 1
         return rows
 
-    def continuation(self, prompts: Sequence[Sequence[int]], pages: Tensor) -> tuple[Tensor, Advance]:
-        """Log-probabilities after prompts of one length, and how to go on, as a beam search takes them.
+    def likeliest(self, prompt: Sequence[int], page: Tensor, width: int, end: int) -> list[list[int]]:
+        """The likeliest continuations of a prompt by transformers' beam search; the unknown piece is never chosen.
 
         Args:
-            pages: Encoder features of the prompts' pages, float (prompts, visual tokens, d_model).
+            page: Encoder features, float (1, visual tokens, d_model).
+            width: Number of beams, and of continuations.
+            end: Token that ends a sequence beside ``</s>``.
         """
-        owners = torch.arange(len(prompts), device=self._device)
-        rows = Rows(EncoderDecoderCache(DynamicCache(), DynamicCache()), (pages,), owners)
-
-        def step(tokens: Tensor) -> Tensor:
-            out = self.network.decoder(
-                input_ids=tokens.to(self._device),
-                encoder_hidden_states=rows.pages[0],
-                past_key_values=rows.cache,
-                use_cache=True,
-                logits_to_keep=1,
-            )
-            return in_double(out.logits[:, -1]).log_softmax(dim=-1)
-
-        def advance(parents: Tensor, tokens: Tensor) -> Tensor:
-            rows.select(parents.to(self._device))
-            return step(tokens[:, None])
-
-        return step(torch.tensor([list(prompt) for prompt in prompts])), advance
+        found = self.network.decoder.generate(
+            torch.tensor([list(prompt)], device=self._device),
+            encoder_hidden_states=page,
+            past_key_values=EncoderDecoderCache(DynamicCache(), DynamicCache()),
+            do_sample=False,
+            num_beams=width,
+            num_return_sequences=width,
+            max_length=self.config.longest,
+            eos_token_id=[end, self._tokenizer.id(EOS)],
+            pad_token_id=int(self.config.decoder.pad_token_id),
+            suppress_tokens=[self._tokenizer.id(UNK)],
+        )
+        return found[:, len(prompt) :].tolist()
 
     def _choose(self, rows: Sequence[Writing], ends: Collection[int], logarithms: Tensor, place: int) -> None:
         """Append the likeliest token to every row that has none at ``place``."""

@@ -12,14 +12,7 @@ import numpy as np
 from pfl_audit.documents.forms.form import Field, Form
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import sha256_json, write_json, write_text
-from pfl_audit.models.encoders.vocabulary import (
-    ROBERTA_SPECIAL,
-    SPECIAL,
-    Casing,
-    Merges,
-    read_vocabulary,
-    train_vocabulary,
-)
+from pfl_audit.models.encoders.vocabulary import Casing, Merges, Vocabulary, read_vocabulary, train_vocabulary
 from pfl_audit.models.form_protocol import Blank, TokenIds, TokenSpan, Window
 
 _UNUSED = re.compile(r"\[unused\d+\]|madeupword\d+")
@@ -44,12 +37,11 @@ class FormTokenizer:
     def __init__(
         self, vocabulary: Iterable[str], *, casing: Casing | None = None, merges: Merges | None = None
     ) -> None:
-        from tokenizers import Tokenizer, models, pre_tokenizers
-
         self.vocabulary = tuple(vocabulary)
         self.casing = casing or Casing()
         self.merges = merges
-        self.special = SPECIAL if merges is None else ROBERTA_SPECIAL
+        read = Vocabulary(self.vocabulary, self.casing, merges)
+        self.special = read.special
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
         if len(ids) != len(self.vocabulary):
             raise ValueError("a piece is listed twice")
@@ -58,13 +50,7 @@ class FormTokenizer:
         if len(ids) == len(self.special):
             raise ValueError("it has no pieces but the special ones")
         self.pad, self.unk, self.cls, self.sep, self.mask = (ids[piece] for piece in self.special)
-        if merges is None:
-            self._pieces = Tokenizer(models.WordPiece(ids, unk_token=self.special[1]))
-            self._pieces.normalizer = self.casing.normalizer()
-            self._pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        else:
-            self._pieces = Tokenizer(models.BPE(ids, list(merges), unk_token=self.special[1]))
-            self._pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        self._pieces = read.tokenizer()
         self.encode = lru_cache(maxsize=1 << 16)(self._encode)
 
     @classmethod

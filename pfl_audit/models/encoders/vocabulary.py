@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pfl_audit.errors import AuditError
-from pfl_audit.inputs import is_there, read_bytes, read_json
+from pfl_audit.inputs import is_there, read_json, read_text
 from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER, require_pieces
 from pfl_audit.models.weights import read_settings
 
@@ -70,6 +70,28 @@ class Vocabulary:
     casing: Casing
     merges: Merges | None = None
 
+    @property
+    def special(self) -> tuple[str, str, str, str, str]:
+        """Names of the special tokens: padding, unknown, first, last, masked."""
+        return SPECIAL if self.merges is None else ROBERTA_SPECIAL
+
+    def tokenizer(self) -> Any:
+        """A tokenizer of the tokenizers library, which reads no special token out of a text.
+
+        Byte-level BPE cuts each text as if a blank came before it.
+        """
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+        ids = {piece: number for number, piece in enumerate(self.pieces)}
+        if self.merges is None:
+            made = Tokenizer(models.WordPiece(ids, unk_token=self.special[1]))
+            made.normalizer = self.casing.normalizer()
+            made.pre_tokenizer, made.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+        else:
+            made = Tokenizer(models.BPE(ids, list(self.merges), unk_token=self.special[1]))
+            made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=True), decoders.ByteLevel()
+        return made
+
 
 def read_vocabulary(folder: Path) -> Vocabulary:
     """The vocabulary of a folder: ``tokenizer.json``, else ``vocab.txt``, else ``vocab.json`` with ``merges.txt``.
@@ -86,12 +108,15 @@ def read_vocabulary(folder: Path) -> Vocabulary:
     elif is_there(path := folder / "vocab.json"):
         read = _from_pairs
     else:
-        raise AuditError(f"{folder} has no tokenizer", "Copy vocab.txt or tokenizer.json beside the weights")
+        raise AuditError(
+            f"{folder} has no tokenizer (tokenizer.json, vocab.txt or vocab.json and merges.txt)",
+            "Copy the tokenizer that the model was trained with beside the weights",
+        )
     try:
         pieces, casing, merges = read(path)
         require_pieces(pieces)
     except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        reason = " ".join(str(error).split())[:120] if isinstance(error, ValueError | KeyError) else "it is damaged"
         raise AuditError(
             f"{path} is no vocabulary of BERT's word pieces or RoBERTa's byte pairs: {reason}", "Copy it again"
         ) from error
@@ -134,17 +159,18 @@ _Read = tuple[tuple[str, ...], dict[str, Any], Merges | None]
 
 
 def _from_text(path: Path) -> _Read:
-    lines = read_bytes(path, limit=LARGEST_TOKENIZER).decode("utf-8").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return tuple(line.rstrip("\r") for line in lines), {}, None
+    return tuple(_lines(path)), {}, None
 
 
 def _from_pairs(path: Path) -> _Read:
-    beside = path.with_name("merges.txt")
-    lines = read_bytes(beside, limit=LARGEST_TOKENIZER).decode("utf-8").split("\n")
-    merges = [line.rstrip("\r") for line in lines if line.strip() and not line.startswith("#version")]
+    lines = _lines(path.with_name("merges.txt"))
+    merges = [line for line in lines if line.strip() and not line.startswith("#version")]
     return _by_id(read_json(path, limit=LARGEST_TOKENIZER)), {}, _pairs(merges)
+
+
+def _lines(path: Path) -> list[str]:
+    lines = read_text(path, limit=LARGEST_TOKENIZER, remedy="Copy it again from its source").split("\n")
+    return [line.rstrip("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
 def _from_json(path: Path) -> _Read:
@@ -189,7 +215,7 @@ def _pairs(merges: Sequence[Any]) -> Merges:
 
 
 def _by_id(vocabulary: Mapping[Any, Any]) -> tuple[str, ...]:
-    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+    if set(vocabulary.values()) != set(range(len(vocabulary))):
         raise ValueError("its ids do not count from 0")
     return tuple(str(piece) for piece in sorted(vocabulary, key=vocabulary.__getitem__))
 

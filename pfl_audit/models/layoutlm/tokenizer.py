@@ -6,18 +6,13 @@ fixed by the kind, as in transformers. So no rule of a ``tokenizer.json`` is eve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-from tokenizers import Tokenizer as FastTokenizer
-from tokenizers import decoders, models, normalizers, pre_tokenizers
-
-from pfl_audit.errors import AuditError
-from pfl_audit.inputs import is_there, read_json, read_text
-from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER, MOST_PIECES, UnfitTokenizerError, require_pieces
+from pfl_audit.models.encoders.vocabulary import Vocabulary, read_vocabulary
+from pfl_audit.models.sentencepiece_file import UnfitTokenizerError
 from pfl_audit.models.tokenizer_files import reading_tokenizer
 from pfl_audit.models.weights import read_settings
 
@@ -52,49 +47,41 @@ class WordTokenizer:
     Special tokens are never read out of a text: a word ``[SEP]`` is a word.
 
     Args:
-        pieces: Without added tokens or a post-processor.
-        vocabulary: Piece to id.
-        frame: Special tokens around a question and a page.
+        read: Pieces, and for BPE merges.
         longest: Largest number of input tokens by the checkpoint's own settings, or None.
+
+    Raises:
+        UnfitTokenizerError: A special token is missing.
     """
 
-    def __init__(self, pieces: Any, vocabulary: Mapping[str, int], frame: Frame, longest: int | None) -> None:
-        self._pieces = pieces
-        self._vocabulary = vocabulary
-        self.size = max(vocabulary.values()) + 1
-        self.frame = frame
-        self.longest = longest
-        self.unknown = vocabulary.get("[UNK]", vocabulary.get("<unk>", frame.after[0]))
+    def __init__(self, read: Vocabulary, longest: int | None) -> None:
+        ids = {piece: number for number, piece in enumerate(read.pieces)}
+        _, unknown, begin, end, _ = read.special
+        if missing := [name for name in (begin, end, unknown) if name not in ids]:
+            raise UnfitTokenizerError(f"it has no {missing[0]}")
+        first, last = (ids[begin],), (ids[end],)
+        self._pieces, self._names = read.tokenizer(), read.pieces
+        self.size, self.longest, self.unknown = len(read.pieces), longest, ids[unknown]
+        self.frame = Frame(first, last, last, 1) if read.merges is None else Frame(first, last * 2, last, 0)
         self.encode = lru_cache(maxsize=1 << 16)(self._encode)
 
     @classmethod
     def open(cls, folder: Path) -> WordTokenizer:
-        """Open a folder's tokenizer: ``tokenizer.json``, else ``vocab.txt``, else ``vocab.json`` with ``merges.txt``.
+        """Open a folder's tokenizer, as read_vocabulary.
 
         Raises:
-            AuditError: None of them is there, or it is damaged or of another kind.
+            AuditError: There is none, or it is damaged or of another kind.
         """
         with reading_tokenizer(folder, _REMEDY):
-            settings = _settings(folder)
-            if is_there(folder / "tokenizer.json"):
-                return _from_json(read_json(folder / "tokenizer.json", limit=LARGEST_TOKENIZER), settings)
-            if is_there(folder / "vocab.txt"):
-                return _word_piece(_pieces(folder / "vocab.txt"), {}, {}, settings)
-            if is_there(folder / "vocab.json") and is_there(folder / "merges.txt"):
-                vocabulary = read_json(folder / "vocab.json", limit=LARGEST_TOKENIZER)
-                merges = [line for line in _lines(folder / "merges.txt") if not line.startswith("#version")]
-                return _byte_pairs(vocabulary, _pairs(merges), {}, settings)
-        raise AuditError(f"{folder} has no tokenizer (tokenizer.json, vocab.txt or vocab.json and merges.txt)", _REMEDY)
+            longest = read_settings(folder / "tokenizer_config.json").get("model_max_length")
+            usable = isinstance(longest, int) and 0 < longest < _LONGEST_NAMED
+            return cls(read_vocabulary(folder), longest if usable else None)
 
     def goes_on(self, rows: int) -> list[bool]:
         """For each row of the embedding, whether its piece continues a word."""
         word_piece, specials = self.frame.segment == 1, {*self.frame.before, *self.frame.between, *self.frame.after}
-        flags = [False] * rows
-        for piece, number in self._vocabulary.items():
-            inside = piece.startswith("##") if word_piece else not piece.startswith(_WORD)
-            if number < rows:
-                flags[number] = inside and number not in specials
-        return flags
+        inside = [name.startswith("##") if word_piece else not name.startswith(_WORD) for name in self._names[:rows]]
+        return [number < self.size and inside[number] and number not in specials for number in range(rows)]
 
     def words(self, words: Sequence[str]) -> list[tuple[int, ...]]:
         """Ids of each word, none for a word of which nothing is left."""
@@ -106,90 +93,3 @@ class WordTokenizer:
 
     def _encode(self, word: str) -> tuple[int, ...]:
         return tuple(self._pieces.encode(word, add_special_tokens=False).ids)
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """What ``tokenizer_config.json`` says: it goes before what ``tokenizer.json`` says."""
-
-    casing: dict[str, bool]
-    longest: int | None
-
-
-def _settings(folder: Path) -> _Settings:
-    content = read_settings(folder / "tokenizer_config.json")
-    names = {"do_lower_case": "lowercase", "strip_accents": "strip_accents",
-             "tokenize_chinese_chars": "handle_chinese_chars"}  # fmt: skip
-    casing = {ours: content[theirs] for theirs, ours in names.items() if isinstance(content.get(theirs), bool)}
-    longest = content.get("model_max_length")
-    return _Settings(casing, longest if isinstance(longest, int) and 0 < longest < _LONGEST_NAMED else None)
-
-
-def _from_json(content: Any, settings: _Settings) -> WordTokenizer:
-    """Read what ``tokenizer.json`` says of the vocabulary, and of BERT's casing."""
-    model = content["model"]
-    specials = {str(token["content"]): token["id"] for token in content.get("added_tokens") or ()}
-    if model["type"] == "WordPiece":
-        return _word_piece(model["vocab"], specials, content.get("normalizer") or {}, settings)
-    if model["type"] == "BPE":
-        return _byte_pairs(model["vocab"], _pairs(model["merges"]), specials, settings)
-    raise UnfitTokenizerError("it is neither WordPiece nor BPE")
-
-
-def _pieces(path: Path) -> dict[str, int]:
-    """The pieces of a ``vocab.txt``, a line each."""
-    return {line.rstrip(): number for number, line in enumerate(_lines(path))}
-
-
-def _lines(path: Path) -> list[str]:
-    lines = read_text(path, limit=LARGEST_TOKENIZER, remedy="Copy it again from its source").split("\n")
-    return lines[:-1] if not lines[-1] else lines
-
-
-def _pairs(merges: Sequence[Any]) -> list[tuple[str, str]]:
-    if len(merges) > MOST_PIECES:
-        raise UnfitTokenizerError("it has too many merges")
-    pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in merges)
-    return [(left, right) for left, right in pairs]
-
-
-def _word_piece(
-    vocabulary: Mapping[str, int], specials: Mapping[str, int], normalizer: Mapping[str, Any], settings: _Settings
-) -> WordTokenizer:
-    if normalizer and normalizer["type"] != "BertNormalizer":
-        raise UnfitTokenizerError("its WordPiece does not cut text as BERT does")
-    names = ("lowercase", "strip_accents", "handle_chinese_chars")
-    casing = {name: normalizer[name] for name in names if isinstance(normalizer.get(name), bool)}
-    every = _whole(vocabulary, specials)
-    begin, end, _ = (_special(every, name) for name in ("[CLS]", "[SEP]", "[UNK]"))
-    pieces: Any = FastTokenizer(models.WordPiece(every, unk_token="[UNK]"))  # noqa: S106 - a token, no secret
-    pieces.normalizer = normalizers.BertNormalizer(**(casing | settings.casing))
-    pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    pieces.decoder = decoders.WordPiece()
-    return WordTokenizer(pieces, every, Frame((begin,), (end,), (end,), segment=1), settings.longest)
-
-
-def _byte_pairs(
-    vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]], specials: Mapping[str, int], settings: _Settings
-) -> WordTokenizer:
-    every = _whole(vocabulary, specials)
-    begin, end = (_special(every, name) for name in ("<s>", "</s>"))
-    pieces: Any = FastTokenizer(models.BPE(every, list(merges)))
-    pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    pieces.decoder = decoders.ByteLevel()
-    return WordTokenizer(pieces, every, Frame((begin,), (end, end), (end,), segment=0), settings.longest)
-
-
-def _whole(vocabulary: Mapping[str, Any], specials: Mapping[str, Any]) -> dict[str, int]:
-    """Every piece and its number."""
-    every = {**specials, **vocabulary}
-    require_pieces(every)
-    if not all(isinstance(number, int) and number >= 0 for number in every.values()):
-        raise UnfitTokenizerError("the number of a piece is no whole number")
-    return every
-
-
-def _special(vocabulary: Mapping[str, int], name: str) -> int:
-    if name not in vocabulary:
-        raise UnfitTokenizerError(f"it has no {name}")
-    return vocabulary[name]

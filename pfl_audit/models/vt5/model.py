@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,15 +15,12 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.files import sha256_json
-from pfl_audit.models.beam import Rows, beam_search
-from pfl_audit.models.device import in_double
 from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.opened import OpenedCheckpoint
 from pfl_audit.models.pages_ahead import PagesAhead, page_name
 from pfl_audit.models.protocol import QUESTIONS, Capability, Guess, Response, Score, sorted_guesses
 from pfl_audit.models.samples import as_scores
 from pfl_audit.models.vt5.checkpoint import load_vt5
-from pfl_audit.models.vt5.greedy import greedy_answers
 from pfl_audit.models.vt5.inputs import InputBuilder, collate, collate_labels
 from pfl_audit.models.vt5.modeling import Vt5
 from pfl_audit.models.vt5.packed import can_encode, encode
@@ -117,43 +115,14 @@ class Vt5Responder:
     def guess(self, queries: Sequence[Query], width: int) -> list[list[Guess]]:
         """The likeliest answers to each question; the page is encoded once."""
         encoded, mask = self._encode(queries)
-        state, count = encoded.last_hidden_state, len(queries)
-        rows = Rows(
-            EncoderDecoderCache(DynamicCache(), DynamicCache()), (state, mask), torch.arange(count, device=self._device)
-        )
-
-        def step(tokens: Tensor) -> Tensor:
-            state, mask = rows.pages
-            logits: Tensor = self.network.language_backbone(
-                encoder_outputs=BaseModelOutput(last_hidden_state=state),
-                attention_mask=mask,
-                decoder_input_ids=tokens[:, None],
-                past_key_values=rows.cache,
-            ).logits
-            return in_double(logits[:, -1]).log_softmax(dim=-1)
-
-        def advance(parents: Tensor, tokens: Tensor) -> Tensor:
-            rows.select(parents.to(self._device))
-            return step(tokens.to(self._device))
-
-        first = step(torch.full((count,), PAD, device=self._device))
-        seen = [(layer.keys, layer.values) for layer in rows.cache.cross_attention_cache.layers]
-        longest = self.network.config.max_answer_tokens - 1
-        found = beam_search(first, advance, width, (EOS,), longest, barred=(PAD,))
-        texts = [list(dict.fromkeys(self.inputs.tokenizer.decode(list(one.tokens)) for one in some)) for some in found]
-        owners = torch.tensor([at for at, some in enumerate(texts) for _ in some], device=self._device)
-        cross = DynamicCache()
-        for layer, (keys, values) in enumerate(seen):
-            cross.update(keys[owners], values[owners], layer)
-        scores = iter(
-            self._scores(
-                BaseModelOutput(last_hidden_state=state[owners]),
-                mask[owners],
-                [text for some in texts for text in some],
-                EncoderDecoderCache(DynamicCache(), cross),
-            )
-        )
-        return [sorted_guesses(some, [next(scores) for _ in some]) for some in texts]
+        states, found = encoded.last_hidden_state, list[list[Guess]]()
+        rows = self._search(states, mask, num_beams=width, num_return_sequences=width, suppress_tokens=[PAD])[:, 1:]
+        for some, state, seen in zip(rows.unflatten(0, (len(queries), width)).tolist(), states, mask, strict=True):
+            texts = list(dict.fromkeys(self.inputs.tokenizer.decode(row) for row in some))
+            page = BaseModelOutput(last_hidden_state=state.expand(len(texts), -1, -1))
+            empty = EncoderDecoderCache(DynamicCache(), DynamicCache())
+            found.append(sorted_guesses(texts, self._scores(page, seen.expand(len(texts), -1), texts, empty)))
+        return found
 
     def _encode(self, queries: Sequence[Query]) -> tuple[BaseModelOutput, Tensor]:
         """The encoder's output, (batch, tokens, width), and its mask, int64 (batch, tokens)."""
@@ -183,32 +152,26 @@ class Vt5Responder:
 
     def _generate(self, encoded: BaseModelOutput, mask: Tensor) -> tuple[list[str], list[float], EncoderDecoderCache]:
         """Greedy answers, the product of their tokens' probabilities (end and padding left out), and the cache."""
-        longest = self.network.config.max_answer_tokens
-        if can_encode(self.network):
-            found, across = greedy_answers(self.network, encoded.last_hidden_state, mask, longest)
-            cross = DynamicCache()
-            for layer, pair in enumerate(across):
-                cross.update(*pair, layer)
-            texts = [self.inputs.tokenizer.decode(one.tokens) for one in found]
-            return texts, [one.confidence for one in found], EncoderDecoderCache(DynamicCache(), cross)
-        out = self.network.language_backbone.generate(
-            encoder_outputs=encoded,
-            attention_mask=mask,
-            do_sample=False,
-            num_beams=1,
-            max_length=longest,
-            decoder_start_token_id=PAD,
-            eos_token_id=EOS,
-            pad_token_id=PAD,
-            return_dict_in_generate=True,
-            output_logits=True,
-        )
+        out = self._search(encoded.last_hidden_state, mask, return_dict_in_generate=True, output_logits=True)
         steps = torch.stack(out.logits, dim=1).float().log_softmax(dim=-1).amax(dim=-1)
         emitted = out.sequences[:, 1:]
         spoken = (emitted != PAD) & (emitted != EOS)
         confidence = (steps * spoken).sum(dim=1).exp()
         answers = [self.inputs.tokenizer.decode(row) for row in emitted.tolist()]
         return answers, confidence.tolist(), out.past_key_values
+
+    def _search(self, states: Tensor, mask: Tensor, **options: Any) -> Any:
+        """What transformers' ``generate`` gives for the encoder's output, without sampling."""
+        return self.network.language_backbone.generate(
+            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            attention_mask=mask,
+            do_sample=False,
+            max_length=self.network.config.max_answer_tokens,
+            decoder_start_token_id=PAD,
+            eos_token_id=EOS,
+            pad_token_id=PAD,
+            **{"num_beams": 1, **options},
+        )
 
     def _page_features(self, documents: Sequence[Document]) -> Tensor:
         """DiT features of the pages, each page encoded once, float (batch, patches + 1, DiT width)."""

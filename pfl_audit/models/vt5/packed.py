@@ -1,4 +1,4 @@
-"""A VT5 on packed tokens: no padding is computed, and every attention stays in the cache.
+"""A VT5 on packed tokens: no padding is computed, and every sequence attends to itself alone.
 
 The network, its weights and its adapters are those of ``modeling.Vt5``; padded batches give the same states and losses
 (``TrainableVt5.padded_loss``). Several owners, such as providers, may share a pass: each has adapters and dropout of
@@ -7,24 +7,22 @@ its own, and the frozen weights multiply the rows of all of them at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pfl_audit.models.vt5.modeling import Vt5
-from pfl_audit.models.vt5.packed_functions import Attention, LowRankUpdate, RootMeanSquareNorm
 from pfl_audit.models.vt5.tokenizer import PAD
 
 
 def can_encode(network: Vt5) -> bool:
-    """Whether ``encode`` covers a network that is not trained: no gates in its layers, and on the CPU."""
-    backbone = network.language_backbone
-    return not backbone.config.is_gated_act and backbone.device.type == "cpu"
+    """Whether ``encode`` covers a network that is not trained: on the CPU."""
+    return network.language_backbone.device.type == "cpu"
 
 
 def can_pack(network: Vt5) -> bool:
@@ -128,34 +126,17 @@ def _stack(
 ) -> Tensor:
     """All blocks of an encoder, or with ``encoded`` of a decoder."""
     first = stack.block[0].layer[0].SelfAttention
-    bias = attention_bias(first, max(counts))
+    bias = _bias(first, max(counts))
     for block in stack.block:
         own = block.layer[0]
-        normed = norm(own.layer_norm, rows)
+        normed = own.layer_norm(rows)
         rows = _attend(own.SelfAttention, owners, rows, (normed, counts), (normed, counts), bias)
         if encoded is not None:
             cross = block.layer[1]
-            asking = norm(cross.layer_norm, rows)
+            asking = cross.layer_norm(rows)
             rows = _attend(cross.EncDecAttention, owners, rows, (asking, counts), (encoded, asked), None)
-        rows = feed_forward(block.layer[-1], rows)
-    return norm(stack.final_layer_norm, rows)
-
-
-def norm(layer: Any, rows: Tensor) -> Tensor:
-    """T5's layer norm of rows, float (rows, width)."""
-    return _apply(RootMeanSquareNorm)(rows, layer.weight, layer.variance_epsilon)
-
-
-def feed_forward(layer: Any, rows: Tensor) -> Tensor:
-    """A feed-forward layer without gate, with its norm and its residual connection: float (rows, width)."""
-    dense = layer.DenseReluDense
-    hidden = dense.act(functional.linear(norm(layer.layer_norm, rows), dense.wi.weight))
-    return torch.addmm(rows, hidden, dense.wo.weight.t())
-
-
-def _apply(function: type[torch.autograd.Function]) -> Callable[..., Tensor]:
-    """What computes a function: torch states no types for it."""
-    return cast("Callable[..., Tensor]", function.apply)
+        rows = block.layer[-1](rows)
+    return stack.final_layer_norm(rows)
 
 
 Rows = tuple[Tensor, Sequence[int]]
@@ -163,36 +144,37 @@ Rows = tuple[Tensor, Sequence[int]]
 
 
 def _attend(layer: Any, owners: Owners, rows: Tensor, asking: Rows, asked: Rows, bias: Tensor | None) -> Tensor:
-    """An attention layer with its residual connection."""
-    query, key, value = (
-        _project(linear, owners, *some) for linear, some in ((layer.q, asking), (layer.k, asked), (layer.v, asked))
-    )
-    found = _apply(Attention)(query, key, value, bias, layer.n_heads, asking[1], asked[1])
-    return torch.addmm(rows, found, layer.o.weight.t())
+    """An attention layer of each sequence on its own, with its residual connection: T5 does not scale its scores."""
+    projected = ((layer.q, asking), (layer.k, asked), (layer.v, asked))
+    split = [_heads(_project(linear, owners, *some), some[1], layer.n_heads) for linear, some in projected]
+    found = []
+    for query, key, value in zip(*split, strict=True):
+        scores = query @ key.mT
+        if bias is not None:
+            scores = scores + bias[:, : query.shape[1], : key.shape[1]]
+        found.append((scores.softmax(dim=-1) @ value).transpose(0, 1).flatten(1))
+    return rows + layer.o(torch.cat(found))
+
+
+def _heads(rows: Tensor, counts: Sequence[int], heads: int) -> Sequence[Tensor]:
+    """The rows of each sequence as float (heads, rows, width of a head)."""
+    return torch.split(rows.view(len(rows), heads, -1).transpose(0, 1), list(counts), dim=1)
 
 
 def _project(linear: Any, owners: Owners, rows: Tensor, counts: Sequence[int]) -> Tensor:
-    """A linear layer without bias, with the adapter that peft placed in it, if any."""
+    """A linear layer, with the adapter of each owner that peft placed in it, if any."""
     if isinstance(linear, nn.Linear):
-        return functional.linear(rows, linear.weight)
-    out = functional.linear(rows, linear.base_layer.weight)
+        return linear(rows)
+    out: Tensor = linear.base_layer(rows)
     for name in linear.active_adapters:
-        halves = [*owners.of(linear.lora_A[name].weight), *owners.of(linear.lora_B[name].weight)]
-        dropped = owners.drop(linear.lora_dropout[name], rows, counts)
-        out = _apply(LowRankUpdate)(out, dropped, linear.scaling[name], owners.rows(counts), *halves)
+        dropped = torch.split(owners.drop(linear.lora_dropout[name], rows, counts), owners.rows(counts))
+        halves = owners.of(linear.lora_A[name].weight), owners.of(linear.lora_B[name].weight)
+        added = [some @ down.t() @ up.t() for some, down, up in zip(dropped, *halves, strict=True)]
+        out = out + linear.scaling[name] * torch.cat(added)
     return out
 
 
-def attention_bias(layer: Any, longest: int) -> Tensor:
-    """Relative position bias, float (heads, longest, longest), with the causal mask of a decoder.
-
-    It depends on the distance of two tokens alone, so that one row of 2 longest - 1 numbers holds all of it.
-    """
-    distances = torch.arange(1 - longest, longest)
-    buckets = layer._relative_position_bucket(
-        distances, not layer.is_decoder, layer.relative_attention_num_buckets, layer.relative_attention_max_distance
-    )
-    row = layer.relative_attention_bias(buckets).t()
-    if layer.is_decoder:
-        row = row.masked_fill(distances > 0, -torch.inf)
-    return row.unfold(1, longest, 1).flip(1).contiguous()
+def _bias(layer: Any, longest: int) -> Tensor:
+    """Relative position bias, float (heads, longest, longest), with the causal mask of a decoder."""
+    found: Tensor = layer.compute_bias(longest, longest)[0]
+    return found + torch.full((longest, longest), -torch.inf).triu(1) if layer.is_decoder else found

@@ -65,23 +65,23 @@ def test_casing_is_the_checkpoints(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "change", "message"),
     [
-        ("v1", {"model": {"type": "Unigram", "vocab": []}}, "neither WordPiece nor BPE"),
-        ("v1", {"normalizer": {"type": "Prepend", "prepend": "x"}}, "does not cut text as BERT does"),
+        ("v1", {"model": {"type": "Unigram", "vocab": []}}, "neither WordPiece nor byte-level BPE"),
+        ("v1", {"normalizer": {"type": "Prepend", "prepend": "x"}}, "normaliser is not BERT's"),
         ("v1", {"model": {"type": "WordPiece", "vocab": {"[CLS]": 0}}, "added_tokens": []}, r"has no \[SEP\]"),
-        ("v1", {"model": {"type": "WordPiece", "vocab": {"a": -1}}}, "no whole number"),
-        ("v1", {"model": {"type": "WordPiece", "vocab": {"a": "b"}}}, "no whole number"),
-        ("v1", {"model": {"type": "WordPiece", "vocab": {"a": 1 << 70}}}, "damaged"),
+        ("v1", {"model": {"type": "WordPiece", "vocab": {"a": -1}}}, "ids do not count from 0"),
+        ("v1", {"model": {"type": "WordPiece", "vocab": {"a": "b"}}}, "ids do not count from 0"),
+        ("v1", {"model": {"type": "WordPiece", "vocab": {"a": 1 << 70}}}, "ids do not count from 0"),
         ("v1", {"model": 3}, "damaged"),
         ("v1", {"added_tokens": [3]}, "damaged"),
         ("v1-bpe", {"model": {"type": "BPE", "vocab": {"a": 5}, "merges": [["x", "y"]]}}, "damaged"),
-        ("v1-bpe", {"model": {"type": "BPE", "vocab": {"a": 5}, "merges": ["x"]}}, "damaged"),
+        ("v1-bpe", {"model": {"type": "BPE", "vocab": {"a": 5}, "merges": ["x"]}}, "a merge is no pair"),
         ("v1-bpe", {"model": {"type": "BPE", "vocab": {}, "merges": []}, "added_tokens": []}, "has no <s>"),
     ],
     indirect=["folder"],
 )
 def test_a_tokenizer_that_is_none(folder: Path, change: dict[str, Any], message: str) -> None:
     (folder / "tokenizer.json").write_text(json.dumps({**as_json(folder), **change}))
-    with pytest.raises(AuditError, match=f"the tokenizer of .* cannot be used: .*{message}"):
+    with pytest.raises(AuditError, match=f"tokenizer.* (cannot be used|is no vocabulary).*: .*{message}"):
         WordTokenizer.open(folder)
 
 

@@ -9,7 +9,6 @@ import torch
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.models.vt5 import model as vt5
-from pfl_audit.models.vt5.greedy import greedy_answers
 from pfl_audit.models.vt5.model import Vt5Model
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -51,20 +50,3 @@ def test_encoder_states_are_those_of_a_padded_batch(
     assert torch.equal(mask, same)
     inside = mask.bool()
     torch.testing.assert_close(packed.last_hidden_state[inside], padded.last_hidden_state[inside], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("longest", [2, 3, 40])
-def test_answers_end_where_they_must(asked: tuple[Vt5Model, list[Query]], longest: int) -> None:
-    """Tokens of one answer do not depend on which rows have left the batch."""
-    model, queries = asked
-    with torch.inference_mode():
-        encoded, mask = model._encode(queries)
-        together, _ = greedy_answers(model.network, encoded.last_hidden_state, mask, longest)
-        for at, answer in enumerate(together):
-            length = int(mask[at].sum())
-            state = encoded.last_hidden_state[at : at + 1, :length]
-            (alone,), _ = greedy_answers(model.network, state, mask[at : at + 1, :length], longest)
-            assert alone.tokens == answer.tokens
-            assert alone.confidence == pytest.approx(answer.confidence, rel=1e-4)
-            assert len(answer.tokens) < longest
