@@ -36,6 +36,17 @@ def number(name: str, value: Any, least: float = 0, most: float = 1) -> float:
     return float(value)
 
 
+def positive(name: str, value: Any, *, most: int) -> float:
+    """Check a number above 0 from outside; NaN and infinity are refused.
+
+    Raises:
+        ValueError: It is outside the bounds; the message names the setting.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+        raise ValueError(f"{name} is not a number above 0 and up to {most}")
+    return float(value)
+
+
 def switch(name: str, value: Any) -> bool:
     """Check a switch from outside.
 

@@ -13,7 +13,7 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
 
 Floats = NDArray[np.float64]
 
@@ -45,8 +45,7 @@ class LossDistribution:
 
     def log_moment(self, order: float) -> float:
         """Log of the sum of ``masses * exp(order * losses)``, infinite losses left out."""
-        positive = self.masses > 0
-        return _log_sum(np.log(self.masses[positive]) + order * self.losses[positive])
+        return float(logsumexp(order * self.losses, b=self.masses))
 
 
 def round_loss(
@@ -139,8 +138,3 @@ def _split(total: Floats, upper: Floats) -> Floats:
     masses[1:] = upper
     masses[:-1] += total - upper
     return masses
-
-
-def _log_sum(logs: Floats) -> float:
-    top = float(logs.max())
-    return top + float(np.log(np.exp(logs - top).sum()))

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 from scipy.stats import binom
 
 from pfl_audit.privacy.composition import Window, compose, delta_of, epsilon_of
@@ -314,12 +314,7 @@ class _Moments:
         return self._known[tilt, sign]
 
     def _log_moments(self, orders: Floats) -> Floats:
-        inside = np.array([_log_sum(self._logs + order * self._losses) for order in orders])
+        inside = logsumexp(self._logs + orders[:, None] * self._losses, axis=1)
         if self._rate == 1:
             return inside
         return np.logaddexp(math.log1p(-self._rate), math.log(self._rate) + inside)
-
-
-def _log_sum(logs: Floats) -> float:
-    top = float(logs.max())
-    return top + math.log(float(np.exp(logs - top).sum()))

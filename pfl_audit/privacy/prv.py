@@ -10,16 +10,15 @@ import math
 import warnings
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from prv_accountant import PRVAccountant
 from prv_accountant.accountant import compute_safe_domain_size
 from scipy.fft import next_fast_len
 from scipy.special import ndtr
 
+from pfl_audit.privacy.loss_distribution import Floats
 from pfl_audit.privacy.renyi import round_moments
 from pfl_audit.privacy.sampling import Sampling
-
-Floats = NDArray[np.float64]
 
 EPSILON_ERROR = 0.01
 """Error of epsilon, as in the published search; the slack of the upper bound is at most about twice that."""

@@ -10,12 +10,11 @@ of which a provider is replaced, have the dominating pair of Zhu, Dong and Wang 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import logsumexp
 
+from pfl_audit.privacy.loss_distribution import Floats
 from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.sampling import Sampling
-
-Floats = NDArray[np.float64]
 
 ORDERS: tuple[float, ...] = (
     *(1 + tenth / 10 for tenth in range(1, 100)),
@@ -103,9 +102,7 @@ def _log_moment(order: float, rate: float, noise: float) -> float:
     points = np.arange(-_REACH, order / noise + _REACH + _STEP, _STEP)  # z in units of s
     ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + points / noise - 1 / (2 * noise**2))
     logs = order * ratio - points**2 / 2
-    top = logs.max()
-    total = top + np.log(np.exp(logs - top).sum()) + np.log(_STEP / np.sqrt(2 * np.pi))
-    return max(0.0, float(total))
+    return max(0.0, float(logsumexp(logs) + np.log(_STEP / np.sqrt(2 * np.pi))))
 
 
 def _log_moment_replaced(order: float, rate: float, noise: float) -> float:
@@ -123,6 +120,4 @@ def _log_moment_replaced(order: float, rate: float, noise: float) -> float:
     grown = np.log(-np.expm1(-(order - 1) * np.maximum(loss, 1e-300)))
     # e^(a l) - e^l + e^((1 - a) l) - 1 = (1 - e^((1 - a) l)) (e^(a l) - 1)
     logs = grown + order * loss + np.log(-np.expm1(-order * np.maximum(loss, 1e-300))) - points**2 / 2
-    top = logs.max()
-    total = top + np.log(np.exp(logs - top).sum()) + np.log(_STEP / 5 / np.sqrt(2 * np.pi))
-    return float(np.logaddexp(0.0, total))
+    return float(np.logaddexp(0.0, logsumexp(logs) + np.log(_STEP / 5 / np.sqrt(2 * np.pi))))

@@ -16,8 +16,9 @@ from math import log
 
 import numpy as np
 
+from pfl_audit.privacy.loss_distribution import Floats
 from pfl_audit.privacy.pld import Kind
-from pfl_audit.privacy.renyi import Floats, round_moments
+from pfl_audit.privacy.renyi import round_moments
 from pfl_audit.privacy.sampling import Sampling
 
 _ASSUMED_RUNS = 4

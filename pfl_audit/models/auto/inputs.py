@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from copy import copy
 from functools import lru_cache
 from pathlib import Path
@@ -57,7 +56,7 @@ class TextInputs:
         complete = loaded.turn is not None and (type(self) is TextInputs or bool(bos and self._turn.startswith(bos)))
         self._special: dict[str, bool] = {"add_special_tokens": False} if complete else {}  # as apply_chat_template
         self.pages = PagesAhead(page_image, _PAGE_BYTES)
-        self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._text = lru_cache(maxsize=256)(self._fitting)
 
     def build(self, query: Query) -> Tensors:
         """The prompt as tensors.
@@ -99,14 +98,6 @@ class TextInputs:
             ids = whole[len(before) :] if fits else self._plain(between + self._clean(value))
         ids = ids[:-1] if ids and ids[-1] == end else ids
         return [*ids[: LONGEST_ANSWER - 1], *([end] if end is not None else [])]
-
-    def _text(self, query: Query, beside: int) -> str:
-        key = (query.document.digest, query.question)
-        if key not in self._texts:
-            self._texts[key] = self._fitting(query, beside)
-            if len(self._texts) > 256:
-                self._texts.popitem(last=False)
-        return self._texts[key]
 
     def _fitting(self, query: Query, beside: int) -> str:
         words, question = [self._clean(word) for word in query.document.words], self._clean(query.question)

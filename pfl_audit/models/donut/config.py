@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from transformers import DonutSwinConfig, MBartConfig
 
 from pfl_audit.models.donut.names import DECODER_TYPE, ENCODER_TYPE, MODEL_TYPE
-from pfl_audit.models.settings import LARGEST_SIZE, Check, read, reading_config, switch, text, whole
+from pfl_audit.models.settings import LARGEST_SIZE, Check, positive, read, reading_config, switch, text, whole
 
 SHORTEST = 16
 """Smallest number of decoder positions that leaves room for a question and an answer."""
@@ -37,12 +36,6 @@ def _list(name: str, value: Any) -> list[Any]:
     return list(value)
 
 
-def _positive(name: str, value: Any, *, most: int) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (isfinite(value) and 0 < value <= most):
-        raise ValueError(f"{name} is not a number above 0 and up to {most}")
-    return float(value)
-
-
 def _each(name: str, value: Any, *, most: int) -> list[int]:
     return [whole(name, one, 1, most) for one in _list(name, value)]
 
@@ -55,10 +48,10 @@ _ENCODER: dict[str, Check] = {
     "image_size": _page,
     "depths": partial(_each, most=_MOST_LAYERS),
     "num_heads": partial(_each, most=LARGEST_SIZE),
-    "mlp_ratio": partial(_positive, most=_WIDEST_MLP),
+    "mlp_ratio": partial(positive, most=_WIDEST_MLP),
     "qkv_bias": switch,
     "hidden_act": text,
-    "layer_norm_eps": partial(_positive, most=1),
+    "layer_norm_eps": partial(positive, most=1),
     "use_absolute_embeddings": switch,
 }
 _DECODER: dict[str, Check] = {

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.document import Query
 from pfl_audit.models.donut.config import DonutConfig
-from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.donut.tokenizer import ANSWER, END_ANSWER, END_QUESTION, EOS, QUESTION, TASK, DonutTokenizer
 from pfl_audit.models.samples import IGNORED
 
@@ -34,10 +33,9 @@ class Example:
 class InputBuilder:
     """Builds a Donut's inputs."""
 
-    def __init__(self, config: DonutConfig, tokenizer: DonutTokenizer, pixels: PixelSettings) -> None:
+    def __init__(self, config: DonutConfig, tokenizer: DonutTokenizer) -> None:
         self.config = config
         self.tokenizer = tokenizer
-        self._pixels = pixels
 
     def prompt(self, question: str) -> tuple[int, ...]:
         """``<s_docvqa><s_question>...</s_question><s_answer>``; a question longer than half of the positions is cut."""
@@ -60,11 +58,3 @@ class InputBuilder:
     def query(self, query: Query) -> Example:
         """The example of a query's first accepted answer."""
         return self.example(query.question, query.answers[0])
-
-    def pixels(self, document: Document) -> Tensor:
-        """The page, float32 (3, height, width).
-
-        Raises:
-            UnanswerableError: Its image cannot be read.
-        """
-        return self._pixels.of_document(document)

@@ -36,7 +36,7 @@ class DonutResponder(DonutWriter):
 
     def __init__(self, loaded: LoadedDonut, device: str = "cpu") -> None:
         super().__init__(loaded, device)
-        self.inputs = InputBuilder(loaded.config, loaded.tokenizer, loaded.pixels)
+        self.inputs = InputBuilder(loaded.config, loaded.tokenizer)
 
     def cost(self, query: Query) -> int:
         """Tokens of the page and of the prompt."""

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from transformers import LayoutLMConfig, LayoutLMv3Config
 
 from pfl_audit.models.layoutlm.names import Version
-from pfl_audit.models.settings import LARGEST_SIZE, Check, read, reading_config, switch, text, whole
+from pfl_audit.models.settings import LARGEST_SIZE, Check, positive, read, reading_config, switch, text, whole
 
 SHORTEST_INPUT = 16
 """Smallest number of input tokens that leaves room for a question beside a page."""
 _LONGEST_INPUT = 1 << 13
 _MOST_PATCHES = 1 << 12
-
-
-def _epsilon(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ValueError(f"{name} is not a number between 0 and 1")
-    return float(value)
 
 
 _SETTINGS: dict[str, Check] = {
@@ -34,7 +29,7 @@ _SETTINGS: dict[str, Check] = {
     "max_2d_position_embeddings": (2, LARGEST_SIZE),
     "type_vocab_size": (1, LARGEST_SIZE),
     "pad_token_id": (0, LARGEST_SIZE),
-    "layer_norm_eps": _epsilon,
+    "layer_norm_eps": partial(positive, most=1),
     "hidden_act": text,
 }
 _SETTINGS_V3: dict[str, Check] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -75,7 +76,7 @@ class InputBuilder:
         self.config = config
         self.tokenizer = tokenizer
         self.longest = min(config.longest, tokenizer.longest or config.longest)
-        self._pages: dict[int, tuple[Document, _Page]] = {}
+        self._page = lru_cache(maxsize=4096)(self._read)
 
     def passages(self, query: Query) -> list[Passage]:
         """The question with each window of the page, at least one.
@@ -83,7 +84,7 @@ class InputBuilder:
         A question longer than half of the input is cut there. Windows overlap by OVERLAP tokens, or by half
         of what fits, so that an answer is cut in one and whole in the next.
         """
-        question = [token for word in self.tokenizer.words(query.question.split()) for token in word]
+        question = [token for word in query.question.split() for token in self.tokenizer.encode(word)]
         question = question[: self.longest // 2]
         page, frame = self._page(query.document), self.tokenizer.frame
         room = self.longest - len(question) - len(frame.before + frame.between + frame.after)
@@ -142,15 +143,8 @@ class InputBuilder:
         ids = np.concatenate([np.array(head), page.ids[part], np.array(frame.after)])
         return Passage(ids.astype(np.int64), boxes, types, len(head), page.words[part], begin)
 
-    def _page(self, document: Document) -> _Page:
-        known = self._pages.get(id(document))
-        if known is not None and known[0] is document:
-            return known[1]
-        pieces = self.tokenizer.words(document.words)
+    def _read(self, document: Document) -> _Page:
+        pieces = [self.tokenizer.encode(word) for word in document.words]
         words = np.repeat(np.arange(len(pieces)), [len(piece) for piece in pieces])
         boxes = thousandths(document.boxes, self.config.highest_box)
-        page = _Page(np.array([token for piece in pieces for token in piece], dtype=np.int64), boxes[words], words)
-        if len(self._pages) > 4096:
-            self._pages.clear()
-        self._pages[id(document)] = (document, page)
-        return page
+        return _Page(np.array([token for piece in pieces for token in piece], dtype=np.int64), boxes[words], words)

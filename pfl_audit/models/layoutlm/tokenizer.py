@@ -83,13 +83,10 @@ class WordTokenizer:
         inside = [name.startswith("##") if word_piece else not name.startswith(_WORD) for name in self._names[:rows]]
         return [number < self.size and inside[number] and number not in specials for number in range(rows)]
 
-    def words(self, words: Sequence[str]) -> list[tuple[int, ...]]:
-        """Ids of each word, none for a word of which nothing is left."""
-        return [self.encode(word) for word in words]
-
     def decode(self, ids: Sequence[int]) -> str:
         """Ids as text, with special tokens by their names; unknown ones (-1) are left out."""
         return str(self._pieces.decode([number for number in ids if number >= 0], skip_special_tokens=False))
 
     def _encode(self, word: str) -> tuple[int, ...]:
+        """Ids of a word, none where nothing is left of it."""
         return tuple(self._pieces.encode(word, add_special_tokens=False).ids)

@@ -41,7 +41,7 @@ class InputBuilder:
     def __init__(self, config: Vt5Config, tokenizer: Tokenizer) -> None:
         self.config = config
         self.tokenizer = tokenizer
-        self._words: dict[int, tuple[Document, Text]] = {}
+        self._page = lru_cache(maxsize=4096)(self._read)
 
     def text(self, query: Query) -> Text:
         """Prompt, then the lower-cased words one by one, cut to the longest input, then end-of-sequence.
@@ -72,19 +72,12 @@ class InputBuilder:
             page = _resized(document.image, document.image.digest, size)
         return _processor()(page, return_tensors="pt")["pixel_values"][0]
 
-    def _page(self, document: Document) -> Text:
-        known = self._words.get(id(document))
-        if known is not None and known[0] is document:
-            return known[1]
+    def _read(self, document: Document) -> Text:
         pieces = [self.tokenizer.encode(word.lower()) for word in document.words]
         counts = np.array([len(piece) for piece in pieces], dtype=np.int64)
         ids = np.array([token for piece in pieces for token in piece], dtype=np.int64)
         boxes = np.repeat(box_indices(document.boxes, self.config), counts, axis=0)
-        text = Text(ids, boxes)
-        if len(self._words) > 4096:
-            self._words.clear()
-        self._words[id(document)] = (document, text)
-        return text
+        return Text(ids, boxes)
 
 
 def box_indices(boxes: NDArray[np.float32], config: Vt5Config) -> NDArray[np.int64]:

@@ -14,7 +14,6 @@ from pfl_audit.attacks.inversion.donut_text.span import normal_odds, span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
 from pfl_audit.attacks.inversion.donut_text.token_evidence import pair
 from pfl_audit.models.donut.inputs import InputBuilder
-from pfl_audit.models.donut.pixels import PixelSettings
 from pfl_audit.models.donut.small import SmallSize, config_of, new_donut, train_tokenizer
 from pfl_audit.models.donut.text import DonutText, first_layer
 from pfl_audit.models.donut.tokenizer import ANSWER, EOS, UNK, DonutTokenizer
@@ -54,9 +53,7 @@ def reader(red, tmp_path_factory):
     train_tokenizer([text for query in red.queries for text in (query.question, *query.answers)], folder, VOCABULARY)
     tokenizer = DonutTokenizer.open(folder)
     network = donut(tied=True, vocabulary=tokenizer.size)
-    return SimpleNamespace(
-        tokenizer=tokenizer, build=InputBuilder(config_of(network), tokenizer, PixelSettings((64, 64)))
-    )
+    return SimpleNamespace(tokenizer=tokenizer, build=InputBuilder(config_of(network), tokenizer))
 
 
 @pytest.mark.sampled(1)

@@ -104,7 +104,7 @@ def bias(state: dict[str, torch.Tensor]) -> str:
         ("v1", {"max_position_embeddings": 10**7}, "max_position_embeddings"),
         ("v1", {"vocab_size": 1 << 40}, "vocab_size"),
         ("v1", {"pad_token_id": 420}, "pad_token_id is not a whole number of 0 to 419"),
-        ("v1", {"layer_norm_eps": []}, "layer_norm_eps is not a number between 0 and 1"),
+        ("v1", {"layer_norm_eps": []}, "layer_norm_eps is not a number above 0 and up to 1"),
         ("v1", {"layer_norm_eps": float("nan")}, "layer_norm_eps"),
         ("v3", {"pad_token_id": 125}, "max_position_embeddings is not a whole number of 142 to"),
         ("v3", {"coordinate_size": 5}, "hidden_size is not 4 times coordinate_size and 2 times shape_size"),
