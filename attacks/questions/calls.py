@@ -93,9 +93,9 @@ def guesses(queries: Sequence[Query], width: int) -> Call[DocumentModel, list[li
     return Asked(tuple(queries), partial(_guess, width))
 
 
-def scores(query: Query, values: Sequence[str], *, dropout: bool = False) -> Call[DocumentModel, list[Score]]:
-    """The call for the losses of several answers to a query, in order; in training mode with ``dropout``."""
-    return Asked((query,), partial(_score, tuple(values), dropout))
+def scores(queries: Sequence[Query], *, dropout: bool = False) -> Call[DocumentModel, list[Score]]:
+    """The call for the losses of several answers to a query, each the first of a copy; in training mode by dropout."""
+    return Asked(tuple(queries[:1]), partial(_score, [query.answers[0] for query in queries], dropout))
 
 
 def checked(found: object, count: int, is_one: Callable[[object], bool], *, here: bool = False) -> None:
@@ -145,11 +145,6 @@ def are_guesses(value: object) -> bool:
         isinstance(one, Guess) and _is_text(one.answer) and _is_number(one.loss) and _is_count(one.tokens)
         for one in value
     )
-
-
-def scores_of(known: Mapping[str, Response], keys: Sequence[str]) -> list[Score]:
-    """Likelihoods of answers, as they were stored."""
-    return [Score(known[key].loss or 0.0, known[key].tokens or 0) for key in keys]
 
 
 def kept_guesses(records: Records, key: str, width: int) -> list[Guess] | None:
