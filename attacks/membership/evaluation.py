@@ -51,7 +51,6 @@ class Outcome:
         estimates: Metric name to its estimate; no entry where it cannot be resolved.
         spread: Metric name to its deviation over the seeds.
         notes: Metric name to why it cannot be resolved.
-        samples: Metric name to its value on every resample of providers, float (resamples,); NaN where there is none.
         chance: Accuracy of always naming the more frequent class of the attacked providers.
     """
 
@@ -62,7 +61,6 @@ class Outcome:
     estimates: dict[str, Estimate]
     spread: dict[str, float]
     notes: dict[str, str]
-    samples: dict[str, Floats]
     chance: float
 
     @property
@@ -236,17 +234,16 @@ def measure(
         reasons = (ranking.resolvable(trial.scores, labels[trial.test], limit) for trial in trials)
         if (reason := next(filter(None, reasons), None)) is not None:
             notes[tpr_name(limit)] = reason
-    drawn: dict[str, Floats] = {}
     for name in [name for name in values[0] if name not in notes]:
         every = np.array([found[name] for found in values])
-        drawn[name] = np.empty(counts.shape[1])
+        drawn = np.empty(counts.shape[1])
         for at, found in enumerate(samples):
-            drawn[name][at::draws] = found[name]
-        estimates[name] = estimate(float(every.mean()), drawn[name])
+            drawn[at::draws] = found[name]
+        estimates[name] = estimate(float(every.mean()), drawn)
         spread[name] = float(every.std())
     members = np.array([labels[trial.test].mean() for trial in trials])
     chance = float(np.maximum(members, 1 - members).mean())
-    return Outcome(row, s, labels, trials, estimates, spread, notes, drawn, chance)
+    return Outcome(row, s, labels, trials, estimates, spread, notes, chance)
 
 
 def enough(labels: Bools) -> bool:

@@ -66,7 +66,7 @@ def finding(decision: Decision, basis: Basis, control: str | None) -> Finding:
         f"p {strongest.p_value:.4f} over arrangements of the {unit.many}, adjusted for {attacks} attacks. The level "
         "rests on p, which is one-sided; intervals are two-sided"
     )
-    rates = rates_of(outcome)
+    success, false_alarms = rates_of(outcome)
     would = f"an attack with AUC of {100 * strongest.smallest:.0f} % would have been found in four of five such audits"
     text = {
         "leak": f"{who}, an attack distinguishes {what} was trained on. {numbers}.",
@@ -80,8 +80,8 @@ def finding(decision: Decision, basis: Basis, control: str | None) -> Finding:
         remedy=" ".join(remedies(unit)),
         remedies=remedies(unit),
         plain=plain_sentence(decision, unit),
-        success=rates.found,
-        false_alarms=rates.accused,
+        success=success,
+        false_alarms=false_alarms,
         metric=outcome.metric,
         slice=_slice(outcome.row.title, "target"),
         smallest_effect=strongest.smallest,
@@ -203,8 +203,7 @@ def _untested(one: Outcome) -> list[Cell]:
 
 
 def _described(one: Outcome, level: str | None) -> list[Cell]:
-    rates = rates_of(one)
-    found = f"{hundredths(rates.found)} at {hundredths(rates.accused)}"
+    found = " at ".join(map(hundredths, rates_of(one)))
     return [_NEEDS[one.row.access], one.row.title, level, found, _metric(one)]
 
 
