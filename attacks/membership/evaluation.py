@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.rows import ALONE, AttackRow
@@ -76,14 +75,6 @@ class Outcome:
         test: always naming the larger class beats an attack that finds half of the members.
         """
         return "AUC" if self.row.score else "balanced accuracy"
-
-    @property
-    def values(self) -> Floats:
-        """What the first draw made of each attacked provider, so scaled that a gap between classes is 2 metric - 1."""
-        first = self.trials[0]
-        if self.row.score:
-            return 2.0 * rankdata(first.scores) / len(first.scores)
-        return first.calls.astype(np.float64)
 
 
 def subset(table: pd.DataFrame, labels: Bools, s: int) -> tuple[pd.DataFrame, Bools]:

@@ -171,10 +171,10 @@ def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]],
         accuracies: Model to its share of right answers about each unit.
         labels: Membership of the units, bool (n,).
     """
-    rows = [_row(one) for judged in decision.by_access.values() for one in judged]
+    rows = [_row(one.outcome, one) for judged in decision.by_access.values() for one in judged]
     columns = ["Needs", "Attack", "By itself", "Found, at false alarms, of 100", "Model", "Control",
                "AUC of the difference", "p", "Would have been found"]  # fmt: skip
-    rows += [_untested(one) for one in decision.untested]
+    rows += map(_row, decision.untested)
     alone, jointly = decision.critical
     note = (
         f"Intervals resample {unit.many}; p is over arrangements of the labels, adjusted for the attacks that were "
@@ -188,23 +188,19 @@ def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]],
     return Table(title="Attacks by what they need, strongest first", columns=columns, rows=rows, note=note)
 
 
-def _row(one: Judged) -> list[Cell]:
-    return [
-        *_described(one.outcome, _LEVELS[one.level]),
-        _metric(one.control) if one.control else None,
-        one.difference.text(".3f"),
-        f"{one.p_value:.4f}",
-        f"{100 * one.smallest:.0f} %",
-    ]
-
-
-def _untested(one: Outcome) -> list[Cell]:
-    return [*_described(one, None), None, None, None, None]
-
-
-def _described(one: Outcome, level: str | None) -> list[Cell]:
+def _row(one: Outcome, judged: Judged | None = None) -> list[Cell]:
+    """An attack; the cells of tests are empty where it decides nothing."""
+    tested: list[Cell] = [None] * 4
+    if judged is not None:
+        tested = [
+            _metric(judged.control) if judged.control else None,
+            judged.difference.text(".3f"),
+            f"{judged.p_value:.4f}",
+            f"{100 * judged.smallest:.0f} %",
+        ]
     found = " at ".join(map(hundredths, rates_of(one)))
-    return [_NEEDS[one.row.access], one.row.title, level, found, _metric(one)]
+    level = _LEVELS[judged.level] if judged else None
+    return [_NEEDS[one.row.access], one.row.title, level, found, _metric(one), *tested]
 
 
 def _metric(one: Outcome) -> str:

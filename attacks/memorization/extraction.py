@@ -63,12 +63,13 @@ def paraphrases(queries: Sequence[Query], pages: Collection[str], most: int = PA
 
 def kept(asked: Sequence[Query], answers: Mapping[str, str]) -> pd.DataFrame:
     """Whether the value comes out however it is asked for: ``unit`` and ``kept`` (0 or 1), a row a page."""
-    rows: dict[str, tuple[str, float]] = {}
-    for query in asked:
-        if query.id in answers:
-            before = rows.get(query.document.id, ("", 1.0))[1]
-            rows[query.document.id] = (query.document.unit, before * accuracy(answers[query.id], query.answers))
-    return pd.DataFrame(list(rows.values()), columns=["unit", "kept"])
+    rows = [
+        (query.document.id, query.document.unit, accuracy(answers[query.id], query.answers))
+        for query in asked
+        if query.id in answers
+    ]
+    pages = pd.DataFrame(rows, columns=["page", "unit", "kept"]).groupby("page", sort=False, as_index=False)
+    return pages.agg({"unit": "first", "kept": "min"})
 
 
 def blank_questions(queries: Sequence[Query]) -> dict[str, Query]:

@@ -11,15 +11,16 @@ from typing import TypeVar, cast
 
 from pfl_audit.attacks.questions.calls import (
     UNANSWERABLE,
+    Asked,
     are_guesses,
     checked,
     form_batches,
-    guesses,
+    guess,
     is_response,
     is_score,
     kept_guesses,
-    responses,
-    scores,
+    respond,
+    score,
 )
 from pfl_audit.core.sharding import Awaited, Share
 from pfl_audit.core.store import Records, ResponseStore
@@ -121,7 +122,7 @@ class QueryEngine:
             (``Awaited``) until those of the other shares are in the store.
         """
         return Answers(
-            *self._complete(queries, purpose, self._key, self._store.get, self._store.put, responses, is_response)
+            *self._complete(queries, purpose, self._key, self._store.get, self._store.put, respond, is_response)
         )
 
     @property
@@ -164,7 +165,7 @@ class QueryEngine:
                 batches.append(pending)
         problems: list[Problem] = []
         with self._progress.task(purpose, len(values), len(values) - len(batches)) as task:
-            for _, new in self._asked(batches, partial(scores, dropout=dropout), is_score, problems, self._scores):
+            for _, new in self._asked(batches, partial(score, dropout), is_score, problems, self._scores):
                 self._store.put({key: Response("", None, one.loss, one.tokens) for key, one in new.items()})
                 task.advance(1)
         self.problems |= dict.fromkeys(problems)
@@ -206,8 +207,7 @@ class QueryEngine:
             for key, some in new.items():
                 self._records.put(key, {"guesses": [asdict(guess) for guess in some]})
 
-        call = partial(guesses, width=width)
-        return self._complete(queries, purpose, key_of, stored, keep, call, are_guesses, width)[0]
+        return self._complete(queries, purpose, key_of, stored, keep, partial(guess, width), are_guesses, width)[0]
 
     def _complete(
         self,
@@ -216,7 +216,7 @@ class QueryEngine:
         key_of: Callable[[Query], str],
         stored: Callable[[Iterable[str]], dict[str, T]],
         keep: Callable[[dict[str, T]], None],
-        call: Callable[[Sequence[Query]], Call[DocumentModel, list[T]]],
+        ask: Callable[[Sequence[Query], DocumentModel], list[T]],
         is_one: Callable[[object], bool],
         rows: int = 1,
     ) -> tuple[dict[str, T], list[Problem]]:
@@ -226,7 +226,7 @@ class QueryEngine:
             key_of: Name of a query in the store.
             stored: What the store has for some keys.
             keep: Puts more into it.
-            call: Asks for some queries.
+            ask: As of Asked.
             is_one: Whether something is what was asked for.
             rows: Rows that the model computes for a query.
 
@@ -248,7 +248,7 @@ class QueryEngine:
         left = {key for batch in batches for key in batch}
         self.reused += len(keys) - len(pending)
         with self._progress.task(purpose, len(keys), len(keys) - len(left)) as task:
-            for at, new in self._asked(batches, call, is_one, problems, stored):
+            for at, new in self._asked(batches, ask, is_one, problems, stored):
                 keep(new)
                 known |= new
                 task.advance(len(batches[at]))
@@ -267,7 +267,7 @@ class QueryEngine:
     def _asked(
         self,
         batches: Sequence[Mapping[str, Query]],
-        call: Callable[[Sequence[Query]], Call[DocumentModel, list[T]]],
+        ask: Callable[[Sequence[Query], DocumentModel], list[T]],
         is_one: Callable[[object], bool],
         problems: list[Problem],
         stored: Callable[[Iterable[str]], dict[str, T]],
@@ -279,7 +279,7 @@ class QueryEngine:
             stored: What the store has for some keys: batches that another process answers are not asked again.
         """
         found: dict[int, list[Problem]] = {}
-        calls = [call(list(batch.values())) for batch in batches]
+        calls = [Asked(tuple(batch.values()), ask) for batch in batches]
         source: Iterator[tuple[int, list[T] | dict[str, T] | UnanswerableError]]
         if isinstance(self.model, ConcurrentModel):
             each = self.model.respond_each([query for batch in batches for query in batch.values()])
@@ -290,7 +290,7 @@ class QueryEngine:
             source = self._calls.each(calls)
         for at, given in source:
             found[at] = []
-            yield at, given if isinstance(given, dict) else self._taken(batches[at], given, call, is_one, found[at])
+            yield at, given if isinstance(given, dict) else self._taken(batches[at], given, ask, is_one, found[at])
         problems += [problem for at in sorted(found) for problem in found[at]]
 
     def _beside(
@@ -326,13 +326,15 @@ class QueryEngine:
         self,
         batch: Mapping[str, Query],
         given: list[T] | UnanswerableError,
-        call: Callable[[Sequence[Query]], Call[DocumentModel, list[T]]],
+        ask: Callable[[Sequence[Query], DocumentModel], list[T]],
         is_one: Callable[[object], bool],
         problems: list[Problem],
     ) -> dict[str, T]:
         """What a batch gave; where a page of it could not be read, asked one by one without that page."""
         if not isinstance(given, UnanswerableError):
-            self._check(given, len(batch), is_one)
+            here = isinstance(self._calls, InTurn)
+            if not here or is_one is not is_response:  # attacks know what to do with a response without a finite loss
+                checked(given, len(batch), is_one, here=here)
             self._fit()
             self.asked += len(batch)
             return dict(zip(batch, given, strict=True))
@@ -342,15 +344,9 @@ class QueryEngine:
             self._give_up(batch)
             return {}
         alone = [{key: query} for key, query in batch.items()]
-        each = InTurn(self.model).each([call(list(one.values())) for one in alone])
-        parts = [self._taken(alone[at], some, call, is_one, problems) for at, some in each]
+        each = InTurn(self.model).each([Asked(tuple(one.values()), ask) for one in alone])
+        parts = [self._taken(alone[at], some, ask, is_one, problems) for at, some in each]
         return {key: one for part in parts for key, one in part.items()}
-
-    def _check(self, given: object, count: int, is_one: Callable[[object], bool]) -> None:
-        """Check what a model or another process gave; attacks know what to do with a response without a finite loss."""
-        here = isinstance(self._calls, InTurn)
-        if not here or is_one is not is_response:
-            checked(given, count, is_one, here=here)
 
     def _give_up(self, keys: Iterable[str]) -> None:
         """Tell the other shares not to wait for what this one could not be answered."""
