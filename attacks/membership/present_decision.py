@@ -16,7 +16,7 @@ from pfl_audit.core.fields import Cell
 from pfl_audit.core.frequencies import hundredths
 from pfl_audit.core.metric import build_metric, resampled_over
 from pfl_audit.core.remedies import NO_SCORES, private_training
-from pfl_audit.core.results import Curve, Finding, Metric, SliceValue, Table
+from pfl_audit.core.results import Curve, Finding, Metric, Table
 from pfl_audit.documents.units import DOCUMENT, Unit
 from pfl_audit.metrics.arrays import Bools
 
@@ -83,7 +83,7 @@ def finding(decision: Decision, basis: Basis, control: str | None) -> Finding:
         success=success,
         false_alarms=false_alarms,
         metric=outcome.metric,
-        slice=_slice(outcome.row.title, "target"),
+        slice={"attack": outcome.row.title, "model": "target"},
         smallest_effect=strongest.smallest,
     )
 
@@ -133,7 +133,7 @@ def metrics(decision: Decision, control: str, unit: Unit) -> list[Metric]:
             n=len(strongest.outcome.attacked),
             **resampled_over(unit.many),
             chance=0.5,
-            about=_slice(title, model),
+            about={"attack": title, "model": model},
             role=role_of(called, model, unit),
         )
         for model, (called, form, found) in shown.items()
@@ -157,10 +157,6 @@ def by_access_roc(decision: Decision, control: Mapping[str, Outcome]) -> Curve:
 
 def _said(outcome: Outcome) -> str:
     return f"{_NEEDS[outcome.row.access]}: {outcome.row.title}"
-
-
-def _slice(attack: str, model: str) -> dict[str, SliceValue]:
-    return {"attack": attack, "model": model}
 
 
 def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]], labels: Bools, unit: Unit) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from pfl_audit.attacks.memorization.decoys import SETS, Disclosed, disclosed
@@ -84,7 +85,7 @@ def disclosure_metrics(
     found: Disclosed, share: Estimate | None, others: int, units: int, unit: Unit = PROVIDER
 ) -> list[Metric]:
     """Number of disclosed true secrets, the number expected by chance, and the paper's second count."""
-    decoys = float(found.numbers.decoys.mean())
+    decoys, upper = float(found.numbers.decoys.mean()), np.quantile(found.numbers.decoys, 0.95, method="lower")
     return [
         build_metric(
             TRUE,
@@ -94,7 +95,7 @@ def disclosure_metrics(
             unit=unit.many,
             chance=found.by_chance,
             note=f"p = {found.p_value:.2g}: {found.numbers.true} numbers against {decoys:.2f} of as many decoys of "
-            f"their format (95 % of the sets have {_upper(found)} or fewer), {found.words} words against "
+            f"their format (95 % of the sets have {upper} or fewer), {found.words} words against "
             f"{found.strange} of {unit.nouns} that were not trained on",
         ),
         share_metric("answers that are true secrets", share, units, {}, unit, unit=unit.many),
@@ -213,8 +214,3 @@ def _plain(found: Disclosed, count: int, owners: int, asked: int, unit: Unit) ->
 
 def _named(control: str | None) -> str:
     return "control" if control == "control" else "pre-trained model"
-
-
-def _upper(found: Disclosed) -> int:
-    decoys = sorted(found.numbers.decoys.tolist())
-    return int(decoys[int(0.95 * (len(decoys) - 1))])

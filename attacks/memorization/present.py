@@ -168,11 +168,12 @@ def memory_finding(
     answers = scores.get(_SCORE)
     rates = answers.both if answers else None
     numbers = _numbers(head, found, scores.get(head.name.removesuffix(" gap")), unit)
+    others = "a control would seem to" if head.explained else "of others"
     text = {
         "leak": f"The {name} was taken off the page, and the model remembers it of the {unit.nouns} it was trained on: "
         f"{numbers}.",
         "weak": f"There is a sign that the model remembers the {name}, too weak for one of several checks: {numbers}.",
-        "none": f"The model does not remember the {name} of members more than {_others(head)}: {numbers}.",
+        "none": f"The model does not remember the {name} of members more than {others}: {numbers}.",
         "unresolved": f"There are too few pages to say whether the {name} is remembered: {numbers}.",
     }[found.level]
     if found.level in ("leak", "weak") or head.explained:
@@ -192,11 +193,6 @@ def memory_finding(
         success=rates[0].value if rates else None,
         false_alarms=rates[1].value if rates else None,
     )
-
-
-def _others(head: Result) -> str:
-    """What the number of the finding does not exceed."""
-    return "a control would seem to" if head.explained else "of others"
 
 
 def power_sentence(results: Sequence[Result]) -> str:
