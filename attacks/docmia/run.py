@@ -193,7 +193,10 @@ class _Run:
         steps = self.settings.proxy_steps
         key = sha256_json([context.target.model.fingerprint, before, corpus.digest, steps, context.seed])
         folder = context.states / f"docmia-{key[:16]}"
-        _make_private(folder)
+        try:
+            make_folder(folder, private=True)  # the owner's alone: a corpus in it has the pages and answers of an audit
+        except OSError as error:
+            raise cannot_write(folder, error) from error
         write_jsonl(replace(corpus, membership={}), folder / "answers")
         run = TrainRun(
             data=folder / "answers",
@@ -208,11 +211,3 @@ class _Run:
         settings = TrainSettings(steps=steps, batch_size=16, validate_every=steps + 1, save_every=50, seed=context.seed)
         run_training(run, settings, context.progress)
         return folder / "proxy", corpus
-
-
-def _make_private(folder: Path) -> None:
-    """Make a folder that the owner alone can read: a corpus in it has the pages and answers of an audit."""
-    try:
-        make_folder(folder, private=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error

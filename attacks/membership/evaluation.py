@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.rows import ALONE, AttackRow
@@ -51,7 +50,6 @@ class Outcome:
         estimates: Metric name to its estimate; no entry where it cannot be resolved.
         spread: Metric name to its deviation over the seeds.
         notes: Metric name to why it cannot be resolved.
-        samples: Metric name to its value on every resample of providers, float (resamples,); NaN where there is none.
         chance: Accuracy of always naming the more frequent class of the attacked providers.
     """
 
@@ -62,7 +60,6 @@ class Outcome:
     estimates: dict[str, Estimate]
     spread: dict[str, float]
     notes: dict[str, str]
-    samples: dict[str, Floats]
     chance: float
 
     @property
@@ -78,14 +75,6 @@ class Outcome:
         test: always naming the larger class beats an attack that finds half of the members.
         """
         return "AUC" if self.row.score else "balanced accuracy"
-
-    @property
-    def values(self) -> Floats:
-        """What the first draw made of each attacked provider, so scaled that a gap between classes is 2 metric - 1."""
-        first = self.trials[0]
-        if self.row.score:
-            return 2.0 * rankdata(first.scores) / len(first.scores)
-        return first.calls.astype(np.float64)
 
 
 def subset(table: pd.DataFrame, labels: Bools, s: int) -> tuple[pd.DataFrame, Bools]:
@@ -236,17 +225,16 @@ def measure(
         reasons = (ranking.resolvable(trial.scores, labels[trial.test], limit) for trial in trials)
         if (reason := next(filter(None, reasons), None)) is not None:
             notes[tpr_name(limit)] = reason
-    drawn: dict[str, Floats] = {}
     for name in [name for name in values[0] if name not in notes]:
         every = np.array([found[name] for found in values])
-        drawn[name] = np.empty(counts.shape[1])
+        drawn = np.empty(counts.shape[1])
         for at, found in enumerate(samples):
-            drawn[name][at::draws] = found[name]
-        estimates[name] = estimate(float(every.mean()), drawn[name])
+            drawn[at::draws] = found[name]
+        estimates[name] = estimate(float(every.mean()), drawn)
         spread[name] = float(every.std())
     members = np.array([labels[trial.test].mean() for trial in trials])
     chance = float(np.maximum(members, 1 - members).mean())
-    return Outcome(row, s, labels, trials, estimates, spread, notes, drawn, chance)
+    return Outcome(row, s, labels, trials, estimates, spread, notes, chance)
 
 
 def enough(labels: Bools) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,31 +20,17 @@ WHO: Final = {
 """Attacker by access."""
 
 
-@dataclass(frozen=True)
-class Rates:
-    """How often an attack is right and wrong.
+def rates_of(outcome: Outcome) -> tuple[float, float]:
+    """Shares of the members that an attack finds, and of the non-members that it takes for members.
 
-    Attributes:
-        found: Share of the members that it finds.
-        accused: Share of the non-members that it takes for members.
-        members: Number of attacked members.
+    At the lowest false-alarm rate that can be resolved; of an attack with hard calls, at its calls.
     """
-
-    found: float
-    accused: float
-    members: int
-
-
-def rates_of(outcome: Outcome) -> Rates:
-    """Rates at the lowest false-alarm rate that can be resolved; of an attack with hard calls, at its calls."""
-    members = int(outcome.attacked.sum())
     for limit in FPR_LIMITS:
         if (found := outcome.estimates.get(tpr_name(limit))) is not None:
-            return Rates(found.value, limit, members)
+            return found.value, limit
     calls = [(trial.calls, outcome.labels[trial.test]) for trial in outcome.trials]
     right = float(np.mean([made[labels].mean() for made, labels in calls]))
-    wrong = float(np.mean([made[~labels].mean() for made, labels in calls]))
-    return Rates(right, wrong, members)
+    return right, float(np.mean([made[~labels].mean() for made, labels in calls]))
 
 
 def plain_sentence(decision: Decision, unit: Unit) -> str:
@@ -59,8 +44,7 @@ def plain_sentence(decision: Decision, unit: Unit) -> str:
 
 
 def _sentence(one: Judged, unit: Unit) -> str:
-    access, rates = one.outcome.row.access, rates_of(one.outcome)
-    who = WHO[access]
+    who, (found, accused) = WHO[one.outcome.row.access], rates_of(one.outcome)
     if one.level in ("none", "unresolved"):
         than = "with a model that was not trained on them" if one.control else "by guessing"
         if one.level == "none":
@@ -72,9 +56,9 @@ def _sentence(one: Judged, unit: Unit) -> str:
         )
         return f"{who[:1].upper()}{who[1:]} was not shown to do better than {than}; {why}."
     trained = "that were in training" if unit is DOCUMENT else "whose documents were in training"
-    cases, count = out_of(rates.found, rates.members, f"{unit.nouns} {trained}")
+    cases, count = out_of(found, int(one.outcome.attacked.sum()), f"{unit.nouns} {trained}")
     sign = "" if one.level == "leak" else " (a sign, not proof)"
     return (
         f"{cases[:1].upper()}{cases[1:]}, {who} picks out {count} while wrongly accusing "
-        f"{hundredths(rates.accused)} of 100 others{sign}."
+        f"{hundredths(accused)} of 100 others{sign}."
     )

@@ -16,7 +16,7 @@ from pfl_audit.core.fields import Cell
 from pfl_audit.core.frequencies import hundredths
 from pfl_audit.core.metric import build_metric, resampled_over
 from pfl_audit.core.remedies import NO_SCORES, private_training
-from pfl_audit.core.results import Curve, Finding, Metric, SliceValue, Table
+from pfl_audit.core.results import Curve, Finding, Metric, Table
 from pfl_audit.documents.units import DOCUMENT, Unit
 from pfl_audit.metrics.arrays import Bools
 
@@ -66,7 +66,7 @@ def finding(decision: Decision, basis: Basis, control: str | None) -> Finding:
         f"p {strongest.p_value:.4f} over arrangements of the {unit.many}, adjusted for {attacks} attacks. The level "
         "rests on p, which is one-sided; intervals are two-sided"
     )
-    rates = rates_of(outcome)
+    success, false_alarms = rates_of(outcome)
     would = f"an attack with AUC of {100 * strongest.smallest:.0f} % would have been found in four of five such audits"
     text = {
         "leak": f"{who}, an attack distinguishes {what} was trained on. {numbers}.",
@@ -80,10 +80,10 @@ def finding(decision: Decision, basis: Basis, control: str | None) -> Finding:
         remedy=" ".join(remedies(unit)),
         remedies=remedies(unit),
         plain=plain_sentence(decision, unit),
-        success=rates.found,
-        false_alarms=rates.accused,
+        success=success,
+        false_alarms=false_alarms,
         metric=outcome.metric,
-        slice=_slice(outcome.row.title, "target"),
+        slice={"attack": outcome.row.title, "model": "target"},
         smallest_effect=strongest.smallest,
     )
 
@@ -133,7 +133,7 @@ def metrics(decision: Decision, control: str, unit: Unit) -> list[Metric]:
             n=len(strongest.outcome.attacked),
             **resampled_over(unit.many),
             chance=0.5,
-            about=_slice(title, model),
+            about={"attack": title, "model": model},
             role=role_of(called, model, unit),
         )
         for model, (called, form, found) in shown.items()
@@ -159,10 +159,6 @@ def _said(outcome: Outcome) -> str:
     return f"{_NEEDS[outcome.row.access]}: {outcome.row.title}"
 
 
-def _slice(attack: str, model: str) -> dict[str, SliceValue]:
-    return {"attack": attack, "model": model}
-
-
 def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]], labels: Bools, unit: Unit) -> Table:
     """Every attack beside the control and the documents alone, by what the attacker sees.
 
@@ -171,10 +167,10 @@ def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]],
         accuracies: Model to its share of right answers about each unit.
         labels: Membership of the units, bool (n,).
     """
-    rows = [_row(one) for judged in decision.by_access.values() for one in judged]
+    rows = [_row(one.outcome, one) for judged in decision.by_access.values() for one in judged]
     columns = ["Needs", "Attack", "By itself", "Found, at false alarms, of 100", "Model", "Control",
                "AUC of the difference", "p", "Would have been found"]  # fmt: skip
-    rows += [_untested(one) for one in decision.untested]
+    rows += map(_row, decision.untested)
     alone, jointly = decision.critical
     note = (
         f"Intervals resample {unit.many}; p is over arrangements of the labels, adjusted for the attacks that were "
@@ -188,24 +184,19 @@ def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]],
     return Table(title="Attacks by what they need, strongest first", columns=columns, rows=rows, note=note)
 
 
-def _row(one: Judged) -> list[Cell]:
-    return [
-        *_described(one.outcome, _LEVELS[one.level]),
-        _metric(one.control) if one.control else None,
-        one.difference.text(".3f"),
-        f"{one.p_value:.4f}",
-        f"{100 * one.smallest:.0f} %",
-    ]
-
-
-def _untested(one: Outcome) -> list[Cell]:
-    return [*_described(one, None), None, None, None, None]
-
-
-def _described(one: Outcome, level: str | None) -> list[Cell]:
-    rates = rates_of(one)
-    found = f"{hundredths(rates.found)} at {hundredths(rates.accused)}"
-    return [_NEEDS[one.row.access], one.row.title, level, found, _metric(one)]
+def _row(one: Outcome, judged: Judged | None = None) -> list[Cell]:
+    """An attack; the cells of tests are empty where it decides nothing."""
+    tested: list[Cell] = [None] * 4
+    if judged is not None:
+        tested = [
+            _metric(judged.control) if judged.control else None,
+            judged.difference.text(".3f"),
+            f"{judged.p_value:.4f}",
+            f"{100 * judged.smallest:.0f} %",
+        ]
+    found = " at ".join(map(hundredths, rates_of(one)))
+    level = _LEVELS[judged.level] if judged else None
+    return [_NEEDS[one.row.access], one.row.title, level, found, _metric(one), *tested]
 
 
 def _metric(one: Outcome) -> str:

@@ -167,10 +167,6 @@ class _Run:
         aside = set(chosen.index[np.setdiff1d(np.flatnonzero(~labels), attacked)])
         return make_basis(self.context, self.corpus, list(chosen.index[attacked]), labels[attacked], aside, blind)
 
-    @property
-    def _seeds(self) -> range:
-        return range(self.context.seed, self.context.seed + self.settings.seeds)
-
     def _tables(self) -> dict[str, pd.DataFrame]:
         context = self.context
         tables = {"target": self._features(context.target, context.pretrained)}
@@ -288,7 +284,7 @@ class _Run:
                         table,
                         self.labels,
                         s,
-                        seeds=self._seeds,
+                        seeds=range(self.context.seed, self.context.seed + self.settings.seeds),
                         share=self.settings.share,
                         rng=self.context.rng("bootstrap", s),
                         choices=choices,

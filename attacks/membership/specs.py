@@ -13,7 +13,7 @@ from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.review import Access, Review
 from pfl_audit.core.settings import Flag, PaperValue, Settings
 from pfl_audit.documents.scrubbing import THRESHOLD
-from pfl_audit.documents.units import PROVIDER, Unit
+from pfl_audit.documents.units import DOCUMENT, PROVIDER, Unit
 from pfl_audit.models.protocol import Capability
 
 WHOLE: Final = "membership.provider"
@@ -138,32 +138,27 @@ def documents_spec(unit: Unit = PROVIDER) -> CheckSpec:
     )
 
 
-_PHRASES: Final = {
-    "provider": {
-        "any_asked": "new documents of a company",
-        "all_asked": "new documents of the companies",
-        "own": "the company's documents",
+def _phrases(unit: Unit) -> dict[str, str]:
+    """Documents of a unit, which are the unit itself or its own."""
+    if unit is DOCUMENT:
+        return {
+            "any_asked": "a document",
+            "all_asked": "the documents",
+            "own": "the document",
+            "them": "it",
+            "was": "was",
+        }
+    pages = "new documents" if unit is PROVIDER else "documents"
+    return {
+        "any_asked": f"{pages} of a {unit.noun}",
+        "all_asked": f"{pages} of the {unit.nouns}",
+        "own": f"the {unit.noun}'s documents",
         "them": "them",
         "was": "were",
-    },
-    "document": {
-        "any_asked": "a document",
-        "all_asked": "the documents",
-        "own": "the document",
-        "them": "it",
-        "was": "was",
-    },
-    "person": {
-        "any_asked": "documents of a person",
-        "all_asked": "documents of the persons",
-        "own": "the person's documents",
-        "them": "them",
-        "was": "were",
-    },
-}
+    }
 
 
 def _threat(unit: Unit, knows: str, sees: str, does: str) -> dict[str, str]:
     """A threat model in the words of a unit, from templates."""
-    words = {name: getattr(unit, name) for name in ("noun", "nouns", "possessed", "asked")} | _PHRASES[unit.name]
+    words = {name: getattr(unit, name) for name in ("noun", "nouns", "possessed", "asked")} | _phrases(unit)
     return {name: text.format(**words) for name, text in (("knows", knows), ("sees", sees), ("does", does))}

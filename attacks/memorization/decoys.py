@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import pdtr
+from scipy.special import pdtri
 from scipy.stats import hypergeom
 
 from pfl_audit.attacks.memorization.unprompted import is_number
@@ -120,7 +120,8 @@ def disclosed(
         p_values.append(float(hypergeom.sf(inside - 1, len(words | others), len(words), inside + outside)))
     p_value = min(1.0, len(p_values) * min(p_values)) if p_values else 1.0
     critical = found.critical(budget.weak / max(1, len(p_values)))
-    smallest = None if critical is None or not numbers else _expected(critical, float(found.decoys.mean()))
+    # The mean at which a Poisson number of secrets is significant with probability POWER.
+    smallest = max(float(found.decoys.mean()), pdtri(critical - 1, 1 - POWER)) if critical and numbers else None
     # No bound: the test is exact, and a count of distinct secrets has no unit to resample.
     level = level_of(
         [p_value],
@@ -131,15 +132,6 @@ def disclosed(
     )
     by_chance = float(found.decoys.mean()) + (outside * len(words) / len(others) if others else 0.0)
     return Disclosed(level, found, inside, outside, by_chance, p_value, smallest)
-
-
-def _expected(critical: int, by_chance: float) -> float:
-    """Expected number of secrets at which a Poisson number of them is significant with probability POWER."""
-    low, high = by_chance, by_chance + critical + 10 * (critical + 1)
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        low, high = (low, middle) if 1.0 - pdtr(critical - 1, middle) >= POWER else (middle, high)
-    return high
 
 
 def hits(answers: Collection[str], secrets: Collection[str], rng: np.random.Generator, sets: int = SETS) -> Hits:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from pfl_audit.attacks.memorization.decoys import SETS, Disclosed, disclosed
@@ -11,10 +13,8 @@ from pfl_audit.attacks.memorization.present import share_metric
 from pfl_audit.attacks.memorization.scores import score_mean
 from pfl_audit.attacks.memorization.specs import UNPROMPTED, in_words
 from pfl_audit.attacks.memorization.unprompted import (
-    TOP,
-    Disclosure,
     asked_keys,
-    disclosures,
+    made_up,
     new_answers,
     other_values,
     secrets_of,
@@ -27,9 +27,14 @@ from pfl_audit.core.metric import build_metric
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.remedies import ONLY_FROM_THE_PAGE
 from pfl_audit.core.results import Check, Finding, Metric, Table
+from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.document import Query
+from pfl_audit.documents.scrubbing.normalization import normalize_text
 from pfl_audit.documents.units import PROVIDER, Unit
 from pfl_audit.metrics.intervals import Estimate
 
+TOP = 15
+"""Answers of a table."""
 TRUE = "true secrets disclosed"
 _REMEDIES = [
     ONLY_FROM_THE_PAGE,
@@ -48,8 +53,8 @@ def unprompted(context: QuestionContext) -> Check:
         return spec.not_run("skipped", given.problems[0].reason)
     answers, control = given.texts, context.control_name
     before = context.models[control].ask(queries, f"the same ({control})").texts if control else None
-    listed = disclosures(queries, answers, before, context.blue)
-    tables = disclosure_tables(listed, context.redactor.within(spec.id), control, context.unit)
+    hide = context.redactor.within(spec.id)
+    tables = disclosure_tables(queries, answers, before, context.blue, hide, control, context.unit)
     settings = {"questions": len(queries), "keys": ", ".join(asked_keys(context.blue))}
     if context.blue is None:
         finding = Finding(
@@ -80,7 +85,7 @@ def disclosure_metrics(
     found: Disclosed, share: Estimate | None, others: int, units: int, unit: Unit = PROVIDER
 ) -> list[Metric]:
     """Number of disclosed true secrets, the number expected by chance, and the paper's second count."""
-    decoys = float(found.numbers.decoys.mean())
+    decoys, upper = float(found.numbers.decoys.mean()), np.quantile(found.numbers.decoys, 0.95, method="lower")
     return [
         build_metric(
             TRUE,
@@ -90,7 +95,7 @@ def disclosure_metrics(
             unit=unit.many,
             chance=found.by_chance,
             note=f"p = {found.p_value:.2g}: {found.numbers.true} numbers against {decoys:.2f} of as many decoys of "
-            f"their format (95 % of the sets have {_upper(found)} or fewer), {found.words} words against "
+            f"their format (95 % of the sets have {upper} or fewer), {found.words} words against "
             f"{found.strange} of {unit.nouns} that were not trained on",
         ),
         share_metric("answers that are true secrets", share, units, {}, unit, unit=unit.many),
@@ -107,20 +112,43 @@ def disclosure_metrics(
 
 
 def disclosure_tables(
-    found: Sequence[Disclosure], redactor: Redactor, control: str | None, unit: Unit = PROVIDER
+    queries: Sequence[Query],
+    answers: Mapping[str, str],
+    before: Mapping[str, str] | None,
+    blue: Corpus | None,
+    redactor: Redactor,
+    control: str | None,
+    unit: Unit = PROVIDER,
 ) -> list[Table]:
-    """The most frequent answers that do not stand on their page, a table a key."""
+    """The most frequent answers that do not stand on their page, a table a key.
+
+    Args:
+        queries: Queries from ``unprompted_questions``.
+        answers: Query id to answer of the model under audit.
+        before: Query id to answer of the control.
+        blue: Training corpus; a disclosed answer that is a value of any provider there is a true secret.
+        control: Name of the control, or None.
+    """
+    secrets = secrets_of(blue)
+    said, said_before = (
+        Counter((query.key, answer) for query, answer in made_up(queries, some)) for some in (answers, before or {})
+    )
+    shown = {  # by the first spelling
+        (query.key, normalize_text(answers[query.id])): answers[query.id]
+        for query in reversed(queries)
+        if query.id in answers
+    }
     tables = []
-    ordered = sorted(found, key=lambda one: (one.key, -one.times, redactor.order(one.answer)))
-    for key in dict.fromkeys(one.key for one in found):
+    for key in sorted({key for key, _ in said}):
+        found = sorted((one for one in said if one[0] == key), key=lambda one: (-said[one], redactor.order(shown[one])))
         rows: list[list[Cell]] = [
             [
-                redactor.value(one.answer, key),
-                redactor.count(one.times),
-                ", ".join(sorted(redactor.name(name, unit.name) for name in one.secret_of)[:3]) or "no",
-                None if one.said_before is None else redactor.count(one.said_before),
+                redactor.value(shown[one], key),
+                redactor.count(said[one]),
+                ", ".join(sorted(redactor.name(name, unit.name) for name in secrets.get(one[1], ()))[:3]) or "no",
+                None if before is None else redactor.count(said_before[one]),
             ]
-            for one in [one for one in ordered if one.key == key][:TOP]
+            for one in found[:TOP]
         ]
         tables.append(
             Table(
@@ -186,8 +214,3 @@ def _plain(found: Disclosed, count: int, owners: int, asked: int, unit: Unit) ->
 
 def _named(control: str | None) -> str:
     return "control" if control == "control" else "pre-trained model"
-
-
-def _upper(found: Disclosed) -> int:
-    decoys = sorted(found.numbers.decoys.tolist())
-    return int(decoys[int(0.95 * (len(decoys) - 1))])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -26,22 +25,10 @@ PARAPHRASED = 50
 """Most pages that are asked again in other words."""
 
 
-@dataclass(frozen=True)
-class Shares:
-    """Shares of the pages of one class, with intervals over resampled providers.
+def shares(pages: pd.DataFrame, rng: np.random.Generator) -> tuple[Estimate, Estimate, int] | None:
+    """Shares of the pages of one class with a value that the target gives and the control does not, and that both give.
 
-    Attributes:
-        extractable: Given by the target and not by the control.
-        simplicity: Given by both.
-    """
-
-    extractable: Estimate
-    simplicity: Estimate
-    pages: int
-
-
-def shares(pages: pd.DataFrame, rng: np.random.Generator) -> Shares | None:
-    """Extractable shares of the pages of one class; None where there is no page that both models answered.
+    With their number; None where there is no page that both models answered. Intervals are over resampled providers.
 
     Args:
         pages: ``unit``, ``acc`` and ``acc_control`` (NaN where the control said nothing).
@@ -52,7 +39,7 @@ def shares(pages: pd.DataFrame, rng: np.random.Generator) -> Shares | None:
     given = both["acc"] == 1.0
     guessed = both["acc_control"] == 1.0
     rows = both.assign(extractable=(given & ~guessed).astype(float), simplicity=(given & guessed).astype(float))
-    return Shares(score_mean(rows, "extractable", rng), score_mean(rows, "simplicity", rng), len(rows))
+    return (score_mean(rows, "extractable", rng), score_mean(rows, "simplicity", rng), len(rows))
 
 
 def extracted(pages: pd.DataFrame) -> set[str]:
@@ -76,12 +63,13 @@ def paraphrases(queries: Sequence[Query], pages: Collection[str], most: int = PA
 
 def kept(asked: Sequence[Query], answers: Mapping[str, str]) -> pd.DataFrame:
     """Whether the value comes out however it is asked for: ``unit`` and ``kept`` (0 or 1), a row a page."""
-    rows: dict[str, tuple[str, float]] = {}
-    for query in asked:
-        if query.id in answers:
-            before = rows.get(query.document.id, ("", 1.0))[1]
-            rows[query.document.id] = (query.document.unit, before * accuracy(answers[query.id], query.answers))
-    return pd.DataFrame(list(rows.values()), columns=["unit", "kept"])
+    rows = [
+        (query.document.id, query.document.unit, accuracy(answers[query.id], query.answers))
+        for query in asked
+        if query.id in answers
+    ]
+    pages = pd.DataFrame(rows, columns=["page", "unit", "kept"]).groupby("page", sort=False, as_index=False)
+    return pages.agg({"unit": "first", "kept": "min"})
 
 
 def blank_questions(queries: Sequence[Query]) -> dict[str, Query]:

@@ -8,6 +8,7 @@ its positive and on its negative part, and the difference.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -146,10 +147,10 @@ def _contrast(who: Units, where: NDArray[np.intp], scores: Floats) -> Contrast:
 def _metrics(found: Result, questions: int, control: str | None, unit: Unit) -> list[Metric]:
     about: present.Slice = {"pages": present.ALL_PAGES, "model": "target"}
     note = f"p = {found.p_value:.2g} (permutation over {unit.many}); like questions and lengths of page compared"
-    metrics = [present.gap_metric(STRATIFIED, found.value, questions, about, unit, unit="questions", note=note)]
+    gap = partial(present.share_metric, STRATIFIED, n=questions, over=unit, unit="questions", format="points")
+    metrics = [gap(found.value, about=about, note=note)]
     if found.over_control is not None:
-        about |= {"model": f"target minus {control}"}
-        metrics.append(present.gap_metric(STRATIFIED, found.over_control, questions, about, unit, unit="questions"))
+        metrics.append(gap(found.over_control, about=about | {"model": f"target minus {control}"}))
     return metrics
 
 

@@ -42,7 +42,7 @@ _SCORE = "ACC"
 _EMPTY = "no page of one class"
 _NO_SPREAD = "no interval: no resample differs"
 _MORE = "Give pages of more {nouns} of both classes"
-_LISTED = 1000
+LISTED = 1000
 """Rows of a table at most."""
 
 Slice = dict[str, str | int | float]
@@ -55,16 +55,7 @@ def gap_metrics(
     about: Slice = {"pages": slice_, "model": model}
     parts = (("members", gap.members, gap.pages[0]), ("non-members", gap.non_members, gap.pages[1]))
     metrics = [share_metric(f"{score} {name}", found, n, about, over, unit=unit) for name, found, n in parts]
-    missing = _EMPTY if gap.gap is None else None
-    return [*metrics, gap_metric(f"{score} gap", gap.gap, sum(gap.pages), about, over, unit=unit, note=missing)]
-
-
-def gap_metric(
-    name: str, found: Estimate | None, n: int, about: Slice, over: Unit, *, unit: str, note: str | None = None
-) -> Metric:
-    """A difference of shares with its interval over resampled units of privacy."""
-    method = bootstrap_over(over.many)
-    return build_metric(name, found, format="points", n=n, unit=unit, method=method, chance=0.0, about=about, note=note)
+    return [*metrics, share_metric(f"{score} gap", gap.gap, sum(gap.pages), about, over, unit=unit, format="points")]
 
 
 def share_metric(
@@ -76,11 +67,23 @@ def share_metric(
     *,
     unit: str = "pages",
     role: Role | None = None,
+    format: Format = "percent",  # noqa: A002 - the field of the schema
+    note: str | None = None,
 ) -> Metric:
-    """A share with its interval over resampled units of privacy."""
-    method = bootstrap_over(over.many)
+    """A share, or in points a difference of shares, with its interval over resampled units of privacy."""
+    method, chance = bootstrap_over(over.many), 0.0 if format == "points" else None
     return build_metric(
-        name, found, format="percent", n=n, unit=unit, method=method, about=about, role=role, missing=_EMPTY
+        name,
+        found,
+        format=format,
+        n=n,
+        unit=unit,
+        method=method,
+        chance=chance,
+        about=about,
+        role=role,
+        note=note,
+        missing=note or _EMPTY,
     )
 
 
@@ -165,11 +168,12 @@ def memory_finding(
     answers = scores.get(_SCORE)
     rates = answers.both if answers else None
     numbers = _numbers(head, found, scores.get(head.name.removesuffix(" gap")), unit)
+    others = "a control would seem to" if head.explained else "of others"
     text = {
         "leak": f"The {name} was taken off the page, and the model remembers it of the {unit.nouns} it was trained on: "
         f"{numbers}.",
         "weak": f"There is a sign that the model remembers the {name}, too weak for one of several checks: {numbers}.",
-        "none": f"The model does not remember the {name} of members more than {_others(head)}: {numbers}.",
+        "none": f"The model does not remember the {name} of members more than {others}: {numbers}.",
         "unresolved": f"There are too few pages to say whether the {name} is remembered: {numbers}.",
     }[found.level]
     if found.level in ("leak", "weak") or head.explained:
@@ -189,11 +193,6 @@ def memory_finding(
         success=rates[0].value if rates else None,
         false_alarms=rates[1].value if rates else None,
     )
-
-
-def _others(head: Result) -> str:
-    """What the number of the finding does not exceed."""
-    return "a control would seem to" if head.explained else "of others"
 
 
 def power_sentence(results: Sequence[Result]) -> str:
@@ -260,19 +259,16 @@ def giveaway_table(units: pd.DataFrame, redactor: Redactor, unit: Unit = PROVIDE
     rows: list[list[Cell]] = [
         [name, "non-member" if other else "member", redactor.count(pages)] for other, name, pages in found
     ]
-    return Table(
-        title=f"{unit.many.capitalize()} whose every page gives the value away (two pages or more)",
-        columns=[unit.name.capitalize(), "Class", "Pages"],
-        rows=rows[:_LISTED],
-        note=f"the first {_LISTED} of {len(rows)}" if len(rows) > _LISTED else None,
-    )
+    title = f"{unit.many.capitalize()} whose every page gives the value away (two pages or more)"
+    note = f"the first {LISTED} of {len(rows)}" if len(rows) > LISTED else None
+    return Table(title=title, columns=[unit.name.capitalize(), "Class", "Pages"], rows=rows[:LISTED], note=note)
 
 
 def skipped_table(problems: Sequence[Problem], redactor: Redactor) -> Table:
     """Pages that could not be tested, with the reason."""
     reasons = Counter(problem.reason for problem in problems)
     found = sorted((redactor.page(problem.record), problem.reason) for problem in problems)
-    rows: list[list[Cell]] = [[*row] for row in found[:_LISTED]]
+    rows: list[list[Cell]] = [[*row] for row in found[:LISTED]]
     counts = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
     return Table(title="Pages that could not be tested", columns=["Page", "Reason"], rows=rows, note=counts or "none")
 
@@ -295,5 +291,5 @@ def clue_table(
         "on the others apart"
     )
     return Table(
-        title="Residual clues found by a second look", columns=["Page", "Clues"], rows=rows[:_LISTED], note=note
+        title="Residual clues found by a second look", columns=["Page", "Clues"], rows=rows[:LISTED], note=note
     )

@@ -18,7 +18,7 @@ from pfl_audit.attacks.guesses.present import (
     why_weak,
 )
 from pfl_audit.attacks.guesses.putting_back import FEWEST_UNITS, Outcome, PutBack, reported
-from pfl_audit.attacks.memorization.present import skipped_table
+from pfl_audit.attacks.memorization.present import LISTED, skipped_table
 from pfl_audit.attacks.memorization.specs import MemorizationSettings
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.core.attack import CheckSpec
@@ -217,10 +217,7 @@ class Presenter:
         return Table(
             title=f"{SECRETS.capitalize()} of members",
             columns=["page", "key", "value", "guess", *compared],
-            rows=rows[:_LISTED],
+            rows=rows[:LISTED],
             note=f"Of {sum(value.field.secret for value in values)} secrets, by the number of the guess"
-            + (f"; the first {_LISTED}." if len(rows) > _LISTED else "."),
+            + (f"; the first {LISTED}." if len(rows) > LISTED else "."),
         )
-
-
-_LISTED = 1000

@@ -166,10 +166,10 @@ def _extraction(
     for name, rows in (("members", clean[clean["member"]]), ("non-members", clean[~clean["member"].astype(bool)])):
         if (found := extraction.shares(rows, rng)) is not None:
             simple: present.Slice = {"pages": present.CLEAN_PAGES, "model": f"target and {control}"}
-            shares = (("extractable", found.extractable, about), ("extractable simplicity", found.simplicity, simple))
+            extractable, simplicity, n = found
+            shares = (("extractable", extractable, about), ("extractable simplicity", simplicity, simple))
             metrics += [
-                present.share_metric(f"{kind}, {name}", share, found.pages, whose, context.unit)
-                for kind, share, whose in shares
+                present.share_metric(f"{kind}, {name}", share, n, whose, context.unit) for kind, share, whose in shares
             ]
     target, other = context.target, context.models[control]
     if {Capability.LIVE} <= target.capabilities & other.capabilities:

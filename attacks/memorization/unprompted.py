@@ -6,9 +6,7 @@ then, it made up or remembers. Source: privacy-aware-docvqa, appendix D.1.4.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,28 +17,8 @@ from pfl_audit.documents.scrubbing.normalization import normalize_text
 
 PAGES_PER_PROVIDER = 5
 QUESTIONS_PER_PAGE = 2
-TOP = 15
 SHORTEST = 5
 """Letters and digits of a value that is counted."""
-
-
-@dataclass(frozen=True)
-class Disclosure:
-    """An answer that came up on pages which do not hold it.
-
-    Attributes:
-        key: Key that was asked for.
-        answer: First spelling by the model.
-        times: Number of questions that it was the answer to.
-        secret_of: Providers of the training corpus whose secret it is; empty where it is none.
-        said_before: Number of these questions that the control gave the same answer to, or None.
-    """
-
-    key: str
-    answer: str
-    times: int
-    secret_of: tuple[str, ...]
-    said_before: int | None
 
 
 def asked_keys(blue: Corpus | None) -> tuple[str, ...]:
@@ -73,48 +51,15 @@ def unprompted_questions(corpus: Corpus, keys: Sequence[str], rng: np.random.Gen
     ]
 
 
-def disclosures(
-    queries: Sequence[Query], answers: Mapping[str, str], before: Mapping[str, str] | None, blue: Corpus | None
-) -> list[Disclosure]:
-    """Count what was said although the page does not hold it, most frequent first.
-
-    Args:
-        queries: Queries from ``unprompted_questions``.
-        answers: Query id to answer of the model under audit.
-        before: Query id to answer of the control.
-        blue: Training corpus; a disclosed answer that is a value of any provider there is a true secret.
-    """
-    secrets = secrets_of(blue)
-    said, said_before = (
-        Counter((query.key, answer) for query, answer in _made_up(queries, some)) for some in (answers, before or {})
-    )
-    shown = {
-        (query.key, normalize_text(answers[query.id])): answers[query.id]
-        for query in reversed(queries)
-        if query.id in answers
-    }
-    found = [
-        Disclosure(
-            key=key,
-            answer=shown[key, answer],
-            times=times,
-            secret_of=secrets.get(answer, ()),
-            said_before=None if before is None else said_before[key, answer],
-        )
-        for (key, answer), times in said.items()
-    ]
-    return sorted(found, key=lambda one: (one.key, -one.times, one.answer))
-
-
 def new_answers(
     queries: Sequence[Query], answers: Mapping[str, str], before: Mapping[str, str] | None
 ) -> dict[str, str]:
     """Query id to compact answer that does not stand on the page, and that the control does not say to any question."""
-    known = {answer for _, answer in _made_up(queries, before or {})}
-    return {query.id: answer for query, answer in _made_up(queries, answers) if answer not in known}
+    known = {answer for _, answer in made_up(queries, before or {})}
+    return {query.id: answer for query, answer in made_up(queries, answers) if answer not in known}
 
 
-def _made_up(queries: Sequence[Query], answers: Mapping[str, str]) -> list[tuple[Query, str]]:
+def made_up(queries: Sequence[Query], answers: Mapping[str, str]) -> list[tuple[Query, str]]:
     """Questions whose answer does not stand on the page, with its letters and digits."""
     return [
         (query, answer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import isfinite
 from typing import Final, Generic, TypeVar
 
@@ -13,7 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 from pfl_audit.core.store import Records
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.errors import AuditError, WorkersError
-from pfl_audit.models.calls import Call
 from pfl_audit.models.protocol import CandidateModel, DocumentModel, DropoutModel, Guess, GuessingModel, Response, Score
 from pfl_audit.progress import Task
 
@@ -83,21 +81,6 @@ def form_batches(
     return batches
 
 
-def responses(queries: Sequence[Query]) -> Call[DocumentModel, list[Response]]:
-    """The call for the responses to a batch, in order."""
-    return Asked(tuple(queries), _respond)
-
-
-def guesses(queries: Sequence[Query], width: int) -> Call[DocumentModel, list[list[Guess]]]:
-    """The call for the likeliest answers to each query of a batch, in order."""
-    return Asked(tuple(queries), partial(_guess, width))
-
-
-def scores(query: Query, values: Sequence[str], *, dropout: bool = False) -> Call[DocumentModel, list[Score]]:
-    """The call for the losses of several answers to a query, in order; in training mode with ``dropout``."""
-    return Asked((query,), partial(_score, tuple(values), dropout))
-
-
 def checked(found: object, count: int, is_one: Callable[[object], bool], *, here: bool = False) -> None:
     """Check what a call gave, which may come from another machine, or from a model of another package.
 
@@ -147,11 +130,6 @@ def are_guesses(value: object) -> bool:
     )
 
 
-def scores_of(known: Mapping[str, Response], keys: Sequence[str]) -> list[Score]:
-    """Likelihoods of answers, as they were stored."""
-    return [Score(known[key].loss or 0.0, known[key].tokens or 0) for key in keys]
-
-
 def kept_guesses(records: Records, key: str, width: int) -> list[Guess] | None:
     """Likely answers as they were kept, or None where there are none."""
     try:
@@ -173,18 +151,21 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _respond(queries: Sequence[Query], model: DocumentModel) -> list[Response]:
+def respond(queries: Sequence[Query], model: DocumentModel) -> list[Response]:
+    """Responses to a batch, in order."""
     return model.respond(queries)
 
 
-def _guess(width: int, queries: Sequence[Query], model: DocumentModel) -> list[list[Guess]]:
+def guess(width: int, queries: Sequence[Query], model: DocumentModel) -> list[list[Guess]]:
+    """The likeliest answers to each query of a batch, in order."""
     if not isinstance(model, GuessingModel):
         raise TypeError("the model gives one answer only")
     return model.guess(queries, width)
 
 
-def _score(values: Sequence[str], dropout: bool, queries: Sequence[Query], model: DocumentModel) -> list[Score]:
-    (query,) = queries
+def score(dropout: bool, queries: Sequence[Query], model: DocumentModel) -> list[Score]:
+    """Losses of several answers to a query, each the first of a copy of it, in order; in training mode by dropout."""
+    query, values = queries[0], [one.answers[0] for one in queries]
     if dropout and isinstance(model, DropoutModel):
         return model.dropout_losses(query, values)
     if not dropout and isinstance(model, CandidateModel):

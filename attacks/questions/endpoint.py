@@ -84,11 +84,9 @@ def open_endpoint(
         inputs.endpoint_attempts,
         progress,
     )
-    agreed = False
 
     def agree() -> None:
-        nonlocal agreed
-        if agreed:
+        if budget.ceiling.requests:
             return
         ceiling = forecast.ceiling(limits)
         _require_consent(
@@ -98,7 +96,7 @@ def open_endpoint(
             progress,
             yes=inputs.yes,
         )
-        budget.ceiling, agreed = ceiling, True
+        budget.ceiling = ceiling
 
     if dialect is None:
         agree()

@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pfl_audit.attacks.questions.calls import (
     UNANSWERABLE,
+    Asked,
     are_guesses,
     checked,
     form_batches,
-    guesses,
+    guess,
     is_response,
     is_score,
     kept_guesses,
-    responses,
-    scores,
-    scores_of,
+    respond,
+    score,
 )
 from pfl_audit.core.sharding import Awaited, Share
 from pfl_audit.core.store import Records, ResponseStore
@@ -121,27 +121,9 @@ class QueryEngine:
             Responses; a query whose page cannot be read becomes a problem. Of a share, responses that cannot be read
             (``Awaited``) until those of the other shares are in the store.
         """
-        answers, keys = Answers(), dict[str, str]()
-        for query in queries:
-            try:
-                keys[query.id] = self._key(query)
-            except UnanswerableError as error:
-                answers.problems.append(Problem(query.document.id, error.reason))
-        known = self._store.get(keys.values())
-        pending = {keys[query.id]: query for query in queries if query.id in keys and keys[query.id] not in known}
-        batches = self._due({keys[query.id]: query for query in queries if query.id in keys}, pending)
-        left = {key for batch in batches for key in batch}
-        self.reused += len(keys) - len(pending)
-        with self._progress.task(purpose, len(keys), len(keys) - len(left)) as task:
-            for done, new in self._answered(batches, answers):
-                self._store.put(new)
-                known |= new
-                task.advance(done)
-        answers.responses = {query: known[key] for query, key in keys.items() if key in known}
-        if self._awaits(pending.keys() - left):
-            answers.responses = Awaited()
-        self.problems |= dict.fromkeys(answers.problems)
-        return answers
+        return Answers(
+            *self._complete(queries, purpose, self._key, self._store.get, self._store.put, respond, is_response)
+        )
 
     @property
     def compares(self) -> bool:
@@ -164,44 +146,37 @@ class QueryEngine:
             TypeError: The model cannot compare answers.
         """
         kind = "loss with dropout" if dropout else "loss alone"
-        found: dict[str, list[Score]] = {}
-        due: list[tuple[Query, list[str], dict[str, str]]] = []
-        problems, elsewhere = dict[int, Problem](), False
+        keys: dict[str, list[str]] = {}
+        batches: list[dict[str, Query]] = []
+        elsewhere = set[str]()
         for at, (query, some) in enumerate(values.items()):
+            asked = [replace(query, answers=(value,)) for value in some]
             try:
-                keys = [self._key(replace(query, answers=(value,)), kind) for value in some]
+                keys[query.id] = [self._key(one, kind) for one in asked]
             except UnanswerableError as error:
                 self.problems[Problem(query.document.id, error.reason)] = None
                 continue
-            known = self._store.get(keys)
-            pending = {key: value for key, value in zip(keys, some, strict=True) if key not in known}
-            self.reused += len(keys) - len(pending)
-            if pending and self._share is not None and not self._share.has(at):
-                elsewhere = elsewhere or self._awaits(pending)
+            known = self._store.get(keys[query.id])
+            pending = {key: one for key, one in zip(keys[query.id], asked, strict=True) if key not in known}
+            self.reused += len(asked) - len(pending)
+            if self._share is not None and not self._share.has(at):
+                elsewhere |= pending.keys()
             elif pending:
-                due.append((query, keys, pending))
-            else:
-                found[query.id] = scores_of(known, keys)
-        calls = [scores(query, list(pending.values()), dropout=dropout) for query, _, pending in due]
-        with self._progress.task(purpose, len(values), len(values) - len(due)) as task:
-            for at, given in self._calls.each(calls):
-                query, keys, pending = due[at]
-                if isinstance(given, UnanswerableError):
-                    problems[at] = Problem(query.document.id, given.reason)
-                    self._give_up(pending)
-                else:
-                    self._check(given, len(pending), is_score)
-                    self._fit()
-                    new = {
-                        key: Response("", None, score.loss, score.tokens)
-                        for key, score in zip(pending, given, strict=True)
-                    }
-                    self._store.put(new)
-                    self.asked += len(new)
-                    found[query.id] = scores_of(self._store.get(keys), keys)
+                batches.append(pending)
+        problems: list[Problem] = []
+        with self._progress.task(purpose, len(values), len(values) - len(batches)) as task:
+            for _, new in self._asked(batches, partial(score, dropout), is_score, problems, self._scores):
+                self._store.put({key: Response("", None, one.loss, one.tokens) for key, one in new.items()})
                 task.advance(1)
-        self.problems |= dict.fromkeys(problems[at] for at in sorted(problems))
-        return Awaited() if elsewhere else {query.id: found[query.id] for query in values if query.id in found}
+        self.problems |= dict.fromkeys(problems)
+        if self._awaits(elsewhere):
+            return Awaited()
+        given = self._scores(key for some in keys.values() for key in some)
+        return {name: [given[key] for key in some] for name, some in keys.items() if given.keys() >= {*some}}
+
+    def _scores(self, keys: Iterable[str]) -> dict[str, Score]:
+        """Likelihoods of answers that the store has."""
+        return {key: Score(one.loss or 0.0, one.tokens or 0) for key, one in self._store.get(keys).items()}
 
     @property
     def guesses(self) -> bool:
@@ -221,44 +196,66 @@ class QueryEngine:
         Raises:
             TypeError: The model gives one answer only.
         """
+
+        def key_of(query: Query) -> str:
+            return self._key(replace(query, answers=("",)), f"{width} likely answers")
+
+        def stored(keys: Iterable[str]) -> dict[str, list[Guess]]:
+            return {key: some for key in keys if (some := kept_guesses(self._records, key, width)) is not None}
+
+        def keep(new: Mapping[str, list[Guess]]) -> None:
+            for key, some in new.items():
+                self._records.put(key, {"guesses": [asdict(guess) for guess in some]})
+
+        return self._complete(queries, purpose, key_of, stored, keep, partial(guess, width), are_guesses, width)[0]
+
+    def _complete(
+        self,
+        queries: Sequence[Query],
+        purpose: str,
+        key_of: Callable[[Query], str],
+        stored: Callable[[Iterable[str]], dict[str, T]],
+        keep: Callable[[dict[str, T]], None],
+        ask: Callable[[Sequence[Query], DocumentModel], list[T]],
+        is_one: Callable[[object], bool],
+        rows: int = 1,
+    ) -> tuple[dict[str, T], list[Problem]]:
+        """What the store has of some queries, and the rest asked and kept.
+
+        Args:
+            key_of: Name of a query in the store.
+            stored: What the store has for some keys.
+            keep: Puts more into it.
+            ask: As of Asked.
+            is_one: Whether something is what was asked for.
+            rows: Rows that the model computes for a query.
+
+        Returns:
+            Query id to what was given, ``Awaited`` where another share is going to answer some; and the queries that
+            could not be answered.
+        """
+        problems: list[Problem] = []
         keys: dict[str, str] = {}
         for query in queries:
             try:
-                keys[query.id] = self._key(replace(query, answers=("",)), f"{width} likely answers")
+                keys[query.id] = key_of(query)
             except UnanswerableError as error:
-                self.problems[Problem(query.document.id, error.reason)] = None
-        found = {key: some for key in keys.values() if (some := kept_guesses(self._records, key, width)) is not None}
-        pending = {keys[query.id]: query for query in queries if query.id in keys and keys[query.id] not in found}
-        self.reused += len(keys) - len(pending)
-        batches = self._due({keys[query.id]: query for query in queries if query.id in keys}, pending, width)
+                problems.append(Problem(query.document.id, error.reason))
+        known = stored(keys.values())
+        wanted = {keys[query.id]: query for query in queries if query.id in keys}
+        pending = {key: query for key, query in wanted.items() if key not in known}
+        batches = self._due(wanted, pending, rows)
         left = {key for batch in batches for key in batch}
+        self.reused += len(keys) - len(pending)
         with self._progress.task(purpose, len(keys), len(keys) - len(left)) as task:
-            for at, new in self._asked(batches, partial(guesses, width=width), are_guesses):
-                for key, some in new.items():
-                    self._records.put(key, {"guesses": [asdict(guess) for guess in some]})
-                found |= new
+            for at, new in self._asked(batches, ask, is_one, problems, stored):
+                keep(new)
+                known |= new
                 task.advance(len(batches[at]))
+        self.problems |= dict.fromkeys(problems)
         if self._awaits(pending.keys() - left):
-            return Awaited()
-        return {query: found[key] for query, key in keys.items() if key in found}
-
-    def _answered(
-        self, batches: Sequence[Mapping[str, Query]], answers: Answers
-    ) -> Iterator[tuple[int, dict[str, Response]]]:
-        """Ask; yields the number of questions that are done, and their responses, before anything more is asked."""
-        if not isinstance(self.model, ConcurrentModel):
-            for at, new in self._asked(batches, responses, is_response, answers.problems, self._store.get):
-                yield len(batches[at]), new
-            return
-        pending = {key: query for batch in batches for key, query in batch.items()}
-        keys = sorted(pending)  # hashes, so that the first ones are a random sample, as an estimate needs
-        for at, found in self.model.respond_each([pending[key] for key in keys]):
-            if isinstance(found, Response):
-                self.asked += 1
-                yield 1, {keys[at]: found}
-            else:
-                answers.problems.append(Problem(pending[keys[at]].document.id, found.reason))
-                yield 1, {}
+            return Awaited(), problems
+        return {query: known[key] for query, key in keys.items() if key in known}, problems
 
     def _fit(self) -> None:
         """Keep and say what memory was found to have room for."""
@@ -270,28 +267,31 @@ class QueryEngine:
     def _asked(
         self,
         batches: Sequence[Mapping[str, Query]],
-        call: Callable[[Sequence[Query]], Call[DocumentModel, list[T]]],
+        ask: Callable[[Sequence[Query], DocumentModel], list[T]],
         is_one: Callable[[object], bool],
-        problems: list[Problem] | None = None,
-        stored: Callable[[Iterable[str]], dict[str, T]] | None = None,
+        problems: list[Problem],
+        stored: Callable[[Iterable[str]], dict[str, T]],
     ) -> Iterator[tuple[int, dict[str, T]]]:
-        """The number of each batch and what it gave, as batches are done.
+        """The number of each batch and what it gave, as batches are done, before anything more is asked.
 
         Args:
-            problems: Receives those of the batches, in their order, at the end; ``self.problems`` if None.
-            stored: What the store has for some keys, where batches that another process answers are not asked again.
+            problems: Receives those of the batches, in their order, at the end.
+            stored: What the store has for some keys: batches that another process answers are not asked again.
         """
         found: dict[int, list[Problem]] = {}
-        calls = [call(list(batch.values())) for batch in batches]
-        turn = self._calls if stored and isinstance(self._calls, InTurn) else None
-        for at, given in self._beside(batches, calls, stored, turn) if stored and turn else self._calls.each(calls):
-            found[at] = []
-            yield at, given if isinstance(given, dict) else self._taken(batches[at], given, call, is_one, found[at])
-        in_order = [problem for at in sorted(found) for problem in found[at]]
-        if problems is None:
-            self.problems |= dict.fromkeys(in_order)
+        calls = [Asked(tuple(batch.values()), ask) for batch in batches]
+        source: Iterator[tuple[int, list[T] | dict[str, T] | UnanswerableError]]
+        if isinstance(self.model, ConcurrentModel):
+            each = self.model.respond_each([query for batch in batches for query in batch.values()])
+            source = ((at, cast("list[T]", [one]) if isinstance(one, Response) else one) for at, one in each)
+        elif isinstance(self._calls, InTurn):
+            source = self._beside(batches, calls, stored, self._calls)
         else:
-            problems += in_order
+            source = self._calls.each(calls)
+        for at, given in source:
+            found[at] = []
+            yield at, given if isinstance(given, dict) else self._taken(batches[at], given, ask, is_one, found[at])
+        problems += [problem for at in sorted(found) for problem in found[at]]
 
     def _beside(
         self,
@@ -326,13 +326,15 @@ class QueryEngine:
         self,
         batch: Mapping[str, Query],
         given: list[T] | UnanswerableError,
-        call: Callable[[Sequence[Query]], Call[DocumentModel, list[T]]],
+        ask: Callable[[Sequence[Query], DocumentModel], list[T]],
         is_one: Callable[[object], bool],
         problems: list[Problem],
     ) -> dict[str, T]:
         """What a batch gave; where a page of it could not be read, asked one by one without that page."""
         if not isinstance(given, UnanswerableError):
-            self._check(given, len(batch), is_one)
+            here = isinstance(self._calls, InTurn)
+            if not here or is_one is not is_response:  # attacks know what to do with a response without a finite loss
+                checked(given, len(batch), is_one, here=here)
             self._fit()
             self.asked += len(batch)
             return dict(zip(batch, given, strict=True))
@@ -342,15 +344,9 @@ class QueryEngine:
             self._give_up(batch)
             return {}
         alone = [{key: query} for key, query in batch.items()]
-        each = InTurn(self.model).each([call(list(one.values())) for one in alone])
-        parts = [self._taken(alone[at], some, call, is_one, problems) for at, some in each]
+        each = InTurn(self.model).each([Asked(tuple(one.values()), ask) for one in alone])
+        parts = [self._taken(alone[at], some, ask, is_one, problems) for at, some in each]
         return {key: one for part in parts for key, one in part.items()}
-
-    def _check(self, given: object, count: int, is_one: Callable[[object], bool]) -> None:
-        """Check what a model or another process gave; attacks know what to do with a response without a finite loss."""
-        here = isinstance(self._calls, InTurn)
-        if not here or is_one is not is_response:
-            checked(given, count, is_one, here=here)
 
     def _give_up(self, keys: Iterable[str]) -> None:
         """Tell the other shares not to wait for what this one could not be answered."""
@@ -367,6 +363,8 @@ class QueryEngine:
         Args:
             rows: Rows that the model computes for a query.
         """
+        if isinstance(self.model, ConcurrentModel):  # hashes: the first ones are a random sample, as an estimate needs
+            return [{key: pending[key]} for key in sorted(pending)]
         if self._share is None:
             return form_batches(self.model, wanted, pending, rows)
         new = {key: query for key, query in wanted.items() if key not in self._shared}

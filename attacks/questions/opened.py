@@ -18,7 +18,7 @@ from pfl_audit.attacks.questions.inputs import (
     REFERENCES,
     QuestionInputs,
 )
-from pfl_audit.attacks.questions.precision import Difference, difference_of, facts_of, sample_of
+from pfl_audit.attacks.questions.precision import difference_of, facts_of, sample_of
 from pfl_audit.core.context import AuditContext
 from pfl_audit.core.problems import count_problems, list_problems
 from pfl_audit.core.redaction import Redactor
@@ -149,7 +149,7 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
 
     if job.device == AUTO:
         job = replace(job, device=usable_device(AUTO))
-    differences: list[Difference] = []
+    differences: list[str] = []
 
     def opened(name: str, role: str) -> DocumentModel:
         if not sample:
@@ -159,7 +159,7 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
         model = open_answering_model(name, prompt, job)
         low = _engine(model, job).ask(sample, f"{role} in {job.precision}")
         differences.append(difference_of(role, sample, exact, low))
-        job.progress.say(differences[-1].line())
+        job.progress.say(differences[-1])
         return model
 
     def engine(model: DocumentModel, name: str | None) -> QueryEngine:

@@ -21,7 +21,7 @@ def outcome(access: str, found: dict[str, float]) -> Outcome:
     calls = np.array([place < 30 for place in range(50)] + [place < 10 for place in range(50)])
     trial = Trial(np.arange(100), calls, calls.astype(float), calls.astype(float))
     estimates = {name: Estimate(value, value, value, np.array([value])) for name, value in found.items()}
-    return Outcome(row, 5, LABELS, (trial,), estimates, {}, {}, {}, 0.5)
+    return Outcome(row, 5, LABELS, (trial,), estimates, {}, {}, 0.5)
 
 
 def judged(one: Outcome, level: str) -> Judged:
@@ -35,12 +35,12 @@ def decision(*attacks: Judged) -> Decision:
 
 def test_the_lowest_false_alarm_rate_that_is_resolved_counts() -> None:
     rates = rates_of(outcome("PK", {"TPR at 3 % FPR": 0.37, "TPR at 10 % FPR": 0.6}))
-    assert (rates.found, rates.accused, rates.members) == (0.37, 0.03, 50)
+    assert rates == (0.37, 0.03)
 
 
 def test_hard_calls_have_the_rates_of_their_calls() -> None:
     rates = rates_of(outcome("ZK", {}))
-    assert (rates.found, rates.accused) == (0.6, 0.2)
+    assert rates == (0.6, 0.2)
 
 
 def test_a_leak_is_told_in_natural_frequencies() -> None:

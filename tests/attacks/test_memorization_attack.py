@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from pfl_audit.attacks.memorization.attack import ATTACK
+from pfl_audit.attacks.memorization.disclosure import disclosure_tables
 from pfl_audit.attacks.memorization.measures import RATIO
-from pfl_audit.attacks.memorization.unprompted import disclosures, unprompted_questions
+from pfl_audit.attacks.memorization.unprompted import unprompted_questions
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.core.evidence import EvidenceBox
@@ -267,8 +268,9 @@ def test_what_stands_on_the_page_is_no_disclosure(page: Callable[..., Document])
     ]
     blue = Corpus((Query("b", page("y", provider="Owner"), "?", ("91-0837469",), "tax_number"),))
     answers = {"q1": "91-0837469", "q2": "91 0837469"}
-    (found,) = disclosures(asked, answers, {"q1": "", "q2": "91-0837469"}, blue)
-    assert (found.times, found.secret_of, found.said_before) == (1, ("Owner",), 1)
+    before = {"q1": "", "q2": "91-0837469"}
+    (table,) = disclosure_tables(asked, answers, before, blue, Redactor("salt", reveal=True), "control")
+    assert table.rows == [["91-0837469", 1, "Owner", 1]]
 
 
 def test_values_on_training_pages_are_counted_in_blue(folder: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from pfl_audit.attacks.questions.calls import responses
+from pfl_audit.attacks.questions.calls import Asked, respond
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.images import PageImage
@@ -54,9 +54,9 @@ def test_another_process_reads_the_same(query: Query) -> None:
     reader, asked = PageReader(), [picture_query(query), lines_query(query.document)]
     processes = Processes(1)
     calls = processes.calls(PageReaderOpening(reader.fingerprint))
-    assert list(calls.each([responses(asked)])) == [(0, reader.respond(asked))]
+    assert list(calls.each([Asked(tuple(asked), respond)])) == [(0, reader.respond(asked))]
     with pytest.raises(AuditError, match="the OCR engine has changed"):
-        list(processes.calls(PageReaderOpening("another version")).each([responses(asked)]))
+        list(processes.calls(PageReaderOpening("another version")).each([Asked(tuple(asked), respond)]))
 
 
 def test_lines_come_with_boxes_that_blur_the_name(query: Query) -> None:

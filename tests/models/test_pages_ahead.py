@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pfl_audit.attacks.questions.calls import responses
+from pfl_audit.attacks.questions.calls import Asked, respond
 from pfl_audit.documents.document import Document
 from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.readers import open_corpus
@@ -114,12 +114,12 @@ def test_answers_are_the_same_and_the_thread_ends_with_the_caller(name: str) -> 
     model = open_model(str(FIXTURES / name))
     assert isinstance(model, PreparingModel)
     alone = [one for query in queries for one in open_model(str(FIXTURES / name)).respond([query])]
-    each = InTurn(model).each([responses([query]) for query in queries])
+    each = InTurn(model).each([Asked((query,), respond) for query in queries])
     first = next(each)
     assert threads()
     each.close()  # type: ignore[attr-defined]
     assert not threads()
-    again = dict(InTurn(model).each([responses([query]) for query in queries]))
+    again = dict(InTurn(model).each([Asked((query,), respond) for query in queries]))
     assert [again[at] for at in range(len(queries))] == [[one] for one in alone]
     assert first == (0, [alone[0]])
     assert not threads()
@@ -135,6 +135,6 @@ def test_a_page_that_cannot_be_read_is_the_answer_of_its_call_alone(
         broken.write_bytes(content)
     bad = replace(some[0], document=replace(some[0].document, image=PageImage(broken)))
     model = open_model(str(make_checkpoint(0)))
-    found = dict(InTurn(model).each([responses([query]) for query in (some[1], bad, some[0])]))
+    found = dict(InTurn(model).each([Asked((query,), respond) for query in (some[1], bad, some[0])]))
     assert isinstance(found[1], UnanswerableError)
     assert [type(found[at]) for at in (0, 2)] == [list, list]

@@ -44,7 +44,6 @@ def test_the_difference_is_counted_over_what_both_answered(red: Corpus) -> None:
     exact = Answers({one.id: Response("a", 0.5, 1.0, 2), two.id: Response("b", 0.5, 2.0, 2), three.id: Response("c")})
     low = Answers({one.id: Response("a", 0.5, 1.25, 2), two.id: Response("B", 0.5, 1.5, 2)})
     found = difference_of("target", [one, two, three], exact, low)
-    assert (found.sampled, found.equal, found.loss) == (2, 1, 0.5)
     assert facts_of("fp32", [found]) == {}
     assert facts_of("bf16", [found]) == {
         "Precision": "bfloat16; against float32 on a sample of the questions: target: 1 of 2 answers equal (50.0 %), "
