@@ -8,31 +8,31 @@ ROOMS: Final = {
     # room: (lines of code, files)
     "attacks": (1, 1),
     "attacks/canaries": (103, 3),
-    "attacks/docmia": (319, 6),
+    "attacks/docmia": (313, 6),
     "attacks/guesses": (297, 5),
-    "attacks/inversion": (9422, 134),
-    "attacks/membership": (1301, 15),
-    "attacks/memorization": (1775, 20),
-    "attacks/questions": (918, 12),
-    "attacks/reconstruction": (2063, 27),
+    "attacks/inversion": (9197, 134),
+    "attacks/membership": (1440, 17),
+    "attacks/memorization": (1748, 20),
+    "attacks/questions": (905, 12),
+    "attacks/reconstruction": (2062, 27),
     "fixtures": (454, 6),
     "pfl_audit": (715, 16),
-    "pfl_audit/cli": (3105, 34),
-    "pfl_audit/core": (3176, 47),
-    "pfl_audit/documents": (4632, 66),
-    "pfl_audit/fitness": (809, 11),
-    "pfl_audit/importing": (916, 11),
-    "pfl_audit/metrics": (478, 12),
-    "pfl_audit/models": (8478, 153),
-    "pfl_audit/privacy": (1182, 19),
+    "pfl_audit/cli": (3123, 34),
+    "pfl_audit/core": (3182, 47),
+    "pfl_audit/documents": (4742, 69),
+    "pfl_audit/fitness": (885, 12),
+    "pfl_audit/importing": (882, 11),
+    "pfl_audit/metrics": (565, 14),
+    "pfl_audit/models": (8109, 150),
+    "pfl_audit/privacy": (1169, 19),
     "pfl_audit/training": (4874, 78),
-    "reports": (1345, 21),
+    "reports": (1343, 21),
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
 
 WHOLE: Final = 46_500
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 36_010
+STATEMENTS: Final = 35_996
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()
