@@ -201,3 +201,20 @@ def test_the_check(real: DocumentFeatures) -> None:
     assert f"{blind.p_value:.4f}" in (first.note or "")
     assert [row[0] for row in check.tables[0].rows] == ["counts", "keys", "text", "layout", "dates", "images", "words"]
     assert not [name for name in real.units if name in check.model_dump_json()]
+
+
+def test_what_the_documents_explain_is_taken_off_and_no_more() -> None:
+    """Against regressions that are fitted anew without each fold."""
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(60, 2))
+    labels = np.arange(60) < 30
+    found = blind_baseline(features_of({"counts": values}), labels, np.random.default_rng(0), 19)
+    rows = np.flatnonzero(rng.random(60) < 0.8)
+    told = 3 * values[rows, 0] + 0.3 * rng.normal(size=len(rows))
+    left = found.unexplained(told, rows)
+    assert left.std() < 0.5 * told.std()
+    factor = found.factor[rows] - found.factor[rows].mean(axis=0)
+    predicted = OutOfFold.fitted(factor, found.folds[rows]).predictions(told[None])[0]
+    predicted -= predicted.mean()
+    along = min(1.0, float(predicted @ told / (predicted @ predicted)))
+    np.testing.assert_allclose(left, told - along * predicted, atol=1e-12)

@@ -109,7 +109,7 @@ DECIDING: Final = (
         "pfl_audit/fitness/blind.py",
         "return values - min(1.0, max(0.0, along)) * predicted",
         "return values",
-        ("tests/attacks/test_membership_decision.py",),
+        ("tests/fitness/test_blind.py",),
     ),
     Mutation(
         "Labels are arranged by the odds of membership that the documents give.",
