@@ -352,6 +352,14 @@ DECIDING: Final = (
         ("tests/test_files.py",),
     ),
     Mutation(
+        "Processes that train together add their gradients up.",
+        "resume",
+        "pfl_audit/training/torch_group.py",
+        'distributed.all_reduce(flat, group=self._cpu if flat.device.type == "cpu" else None)',
+        "flat.clone()",
+        ("tests/training/test_several_processes.py",),
+    ),
+    Mutation(
         "A training that goes on has the moments of its optimiser again.",
         "resume",
         "pfl_audit/training/state.py",
