@@ -36,7 +36,7 @@ from pfl_audit.training.start import TrainRun
 FEWEST = 4
 """Documents of each class below which nothing is measured."""
 _KNOWN = 0.15
-"""Share of the documents that is set aside, by which it is told how well a control reads."""
+"""Share of the documents that is set aside, on which the competence of a control is measured."""
 _CONTROL = "the same optimisation of a model that saw neither class"
 
 
@@ -92,7 +92,7 @@ class _Run:
             tables["control"] = self._table(others[0])
             both = tables["target"].index.intersection(tables["control"].index)
             tables = {model: table.loc[both] for model, table in tables.items()}
-        outcomes, decision, basis = self._judged(tuple(PARTS), tables)
+        outcomes, decision, basis = self._judged(tuple(PARTS), tables, others[0] if others else None)
         checks = [
             self._part(spec, outcomes["target"][row.id]) for row, spec in PARTS.items() if spec.id in context.checks
         ]
@@ -107,7 +107,7 @@ class _Run:
             workers = None
         purpose = "documents, on the proxy model"
         table = optimise_documents(folder, fingerprint, corpus, self.settings, self.context, purpose, workers)
-        outcomes, decision, basis = self._judged((PROXY_ROW,), {"target": table})
+        outcomes, decision, basis = self._judged((PROXY_ROW,), {"target": table}, None)
         return [self._whole(PROXY, decision, outcomes, basis)]
 
     def _table(self, name: str) -> pd.DataFrame:
@@ -118,7 +118,7 @@ class _Run:
         )
 
     def _judged(
-        self, rows: Sequence[AttackRow], tables: Mapping[str, pd.DataFrame]
+        self, rows: Sequence[AttackRow], tables: Mapping[str, pd.DataFrame], control: str | None
     ) -> tuple[dict[str, dict[str, Outcome]], Decision, Basis]:
         documents = tables["target"].index
         labels = np.array([self.members[unit] for unit in documents], dtype=bool)
@@ -142,7 +142,7 @@ class _Run:
         described = document_features(corpus, context.progress)
         blind = blind_baseline(described, labels, context.rng("docmia", "blind"), groups=groups)
         aside = set(documents[known[~labels[known]]])
-        basis = make_basis(context, corpus, list(documents[test]), labels[test], aside, blind)
+        basis = make_basis(context, corpus, list(documents[test]), labels[test], aside, blind, control)
         decision = decide_membership(
             [*outcomes["target"].values()],
             outcomes.get("control", {}),

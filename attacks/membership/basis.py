@@ -1,7 +1,7 @@
-"""What an attack is held against: a control that reads as well, the documents, or a drawing of lots.
+"""Comparison of membership scores: a control that reads as well, the documents, or classes drawn at random.
 
 A difference between members and non-members is a trace of training only where the classes are alike otherwise. Either
-somebody drew them by lot, or the same is asked of a control, and what the documents explain is taken off.
+they were drawn at random, or the score of a control is subtracted, and so is what the documents explain.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from pfl_audit.metrics.relabelling import Relabelling
 COMPETENT: Final = (0.75, 1.3)
 """Least and most that a control reads, as a multiple of what the model under audit does (docs/membership.md)."""
 QUESTIONS: Final = 30
-"""Fewest questions about pages that are set aside, from which it is told how well a control reads."""
+"""Fewest questions about pages that are set aside, from which the competence of a control is measured."""
 MOVABLE: Final = 20.0
 """Effective number of units below which the documents separate the classes."""
+CONTRADICTION: Final = "the documents contradict that the classes were drawn at random"
 CONTRADICTED: Final = 0.001
-"""p-value of the documents alone from which on it is not believed that the classes were drawn by lot."""
+"""p-value of the documents alone at and below which they contradict that the classes were drawn at random."""
 _A_FEATURE: Final = 5
 """Units for each kind of feature below which no odds are estimated from documents."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a control reads the pages of non-members that no attack is judged on.
+    """Competence of a control, on pages of non-members that no attack is judged on.
 
     Attributes:
         name: What it is in a sentence, such as "the control".
@@ -55,7 +56,7 @@ class Reading:
     units: int
 
     def refusal(self, unit: Unit) -> str | None:
-        """Why the control is none, or None where it reads as well as the model under audit."""
+        """Reason why the control is not used, or None where it reads as well as the model under audit."""
         if self.questions < QUESTIONS:
             return (
                 f"{self.questions} questions about {self.units} non-member {unit.many} that are not attacked do not "
@@ -70,7 +71,7 @@ class Reading:
 
 
 def reading(name: str, target: QueryEngine, control: QueryEngine, queries: Sequence[Query]) -> Reading:
-    """Ask both models about the pages that are set aside."""
+    """Measure the competence of a control; both models are asked about the pages that are set aside."""
     asked = [engine.ask(queries, f"how {name} reads").responses for engine in (target, control)]
     both = [query for query in queries if all(query.id in answers for answers in asked)]
     right = [[anls(answers[query.id].answer, query.answers) for answers in asked] for query in both]
@@ -79,7 +80,7 @@ def reading(name: str, target: QueryEngine, control: QueryEngine, queries: Seque
 
 
 def control_text(control: str, unit: Unit) -> str:
-    """What a control is and excludes, by its name in ``QuestionContext.models``."""
+    """Description of a control, and of what it excludes, by its name in ``QuestionContext.models``."""
     if control == "control":
         return "a model that saw neither class (--control)"
     return (
@@ -95,6 +96,7 @@ def make_basis(
     labels: Bools,
     aside: Collection[str],
     blind: Blind,
+    subtracted: str | None,
 ) -> Basis:
     """The basis of an audit; models are asked about the pages that are set aside.
 
@@ -104,16 +106,19 @@ def make_basis(
         attacked: Names of the units that attacks are judged on.
         labels: bool (n,), their membership.
         aside: Names of non-members that are not among them.
-        blind: What the documents tell of all units.
+        blind: Result of the documents alone, of all units.
+        subtracted: Model that the attacks were run on as well, ``control`` or ``pre-trained``; None without one.
     """
     queries = [query for query in corpus.queries if query.document.unit in aside]
+    # The control is one of the reference models.
+    references = [*context.references, *([context.control] if context.control else [])] if context.references else []
     models: dict[str, tuple[str, list[QueryEngine]]] = {
         "control": ("the control", [context.control] if context.control else []),
-        "pretrained": ("the pre-trained model", [context.pretrained] if context.pretrained else []),
-        "references": ("a reference model", list(context.references)),
+        "pre-trained": ("the pre-trained model", [context.pretrained] if context.pretrained else []),
+        "references": ("a reference model", references),
     }
     readings = {
-        name: min((reading(said, context.target, one, queries) for one in engines), key=lambda read: read.control)
+        name: _least_competent([reading(said, context.target, one, queries) for one in engines], context.unit)
         for name, (said, engines) in models.items()
         if engines
     }
@@ -123,8 +128,8 @@ def make_basis(
         attacked=np.array([rows[unit] for unit in attacked]),
         labels=labels,
         groups=[context.groups[unit] for unit in attacked],
-        lot=context.classes_random,
-        subtracted=next((name for name in ("control", "pretrained") if name in readings), None),
+        declared=context.classes_random,
+        subtracted=subtracted,
         readings=readings,
         blind=blind,
     )
@@ -132,43 +137,49 @@ def make_basis(
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """What the attacked units and the models beside the model under audit allow to conclude.
+    """Attacked units, and what their scores are compared with.
 
     Attributes:
         unit: Unit of privacy.
         attacked: Rows of the attacked units among those of ``blind``, int (n,).
         labels: Their membership, bool (n,).
         groups: Name of the group of each.
-        lot: What the user declares to have been drawn by lot, ``units`` or whole ``groups``.
-        subtracted: Model that scores are less of: ``control``, ``pretrained`` or None.
-        readings: ``control``, ``pretrained`` and ``references`` to how these read.
-        blind: What the documents tell.
+        declared: What the user declares to have been drawn at random, ``units`` or whole ``groups``; or None.
+        subtracted: Model whose scores are subtracted: ``control``, ``pre-trained`` or None.
+        readings: ``control``, ``pre-trained`` and ``references`` to their competence.
+        blind: Result of the documents alone.
     """
 
     unit: Unit
     attacked: Integers
     labels: Bools
     groups: Sequence[str]
-    lot: Literal["units", "groups"] | None
-    subtracted: Literal["control", "pretrained"] | None
+    declared: Literal["units", "groups"] | None
+    subtracted: str | None
     readings: Mapping[str, Reading]
     blind: Blind
 
     @property
     def drawn(self) -> bool:
-        """Whether scores are compared as they are: a lot was drawn, and the documents do not contradict."""
-        return self.lot == "groups" or (self.lot == "units" and self.blind.p_value > CONTRADICTED)
+        """True where scores are compared as they are: the classes were drawn at random, and no document contradicts."""
+        return self.declared == "groups" or (self.declared == "units" and self.blind.p_value > CONTRADICTED)
 
     @cached_property
     def relabelling(self) -> Relabelling:
         """Arrangements of the labels that are as likely as the observed one without a leak."""
-        plain = Relabelling.plain(self.labels, None if self.lot == "units" else self.groups)
+        plain = Relabelling.plain(self.labels, None if self.declared == "units" else self.groups)
         if self.drawn or len(set(self.groups)) < _A_FEATURE * len(self.blind.kinds):
             return plain
         return replace(plain, log_odds=self.blind.log_odds()[self.attacked])
 
     def subtracts(self, reference: str | None) -> bool:
-        """Whether the control's score is subtracted from one that subtracts a model itself."""
+        """True where the score of the control is to be subtracted from that of an attack.
+
+        A score that subtracts the same model already is not compared with it again.
+
+        Args:
+            reference: Model that it subtracts, as of ``refusal``.
+        """
         own = (self.subtracted, "control", "references")
         return not self.drawn and self.subtracted is not None and reference not in own
 
@@ -178,8 +189,8 @@ class Basis:
         Both scores are divided by their deviation over the attacked units, which no label enters.
 
         Args:
-            scores: Of the attack on the model under audit, float (n,).
-            control: Of the same attack on the control; None where the scores are less of it already.
+            scores: Scores of an attack on the model under audit, float (n,).
+            control: Scores of the same attack on the control, float (n,); None where none are subtracted.
         """
         found = _scaled(scores)
         if self.drawn:
@@ -187,22 +198,22 @@ class Basis:
         return self.blind.unexplained(found if control is None else found - _scaled(control), self.attacked)
 
     def refusal(self, reference: str | None) -> str | None:
-        """Why nothing is concluded from an attack, or None.
+        """Reason why nothing is concluded from an attack, or None.
 
         Args:
-            reference: What its score subtracts: ``control``, ``pretrained``, ``references`` or None.
+            reference: Model that its score subtracts: ``control``, ``pre-trained``, ``references`` or None.
         """
         drawn = self.relabelling
-        if self.lot != "units" and (few := arrangements_of(self.labels, self.groups)).count < FEWEST:
+        if self.declared != "units" and (few := arrangements_of(self.labels, self.groups)).count < FEWEST:
             return (
                 f"{few.members} and {few.others} groups wholly of one class have {few.count} arrangements of their "
                 f"labels, and {FEWEST} are needed: {few.groups_needed()} groups of each class at least"
             )
         if self.drawn:
             return None
-        model = reference if reference in self.readings and reference != "pretrained" else self.subtracted
+        model = reference if reference in self.readings and reference != "pre-trained" else self.subtracted
         if model is None:
-            contradicted = "the documents contradict that the classes were drawn at random, and " if self.lot else ""
+            contradicted = f"{CONTRADICTION}, and " if self.declared else ""
             return (
                 f"{contradicted}there is no control: give a model that saw neither class and reads as well (--control, "
                 "or --train-control), or declare that the classes were drawn at random (--classes-random)"
@@ -213,6 +224,11 @@ class Basis:
                 f"the other class, and {MOVABLE:.0f} are needed"
             )
         return self.readings[model].refusal(self.unit)
+
+
+def _least_competent(found: Sequence[Reading], unit: Unit) -> Reading:
+    """The first model that is refused, else the first."""
+    return next((read for read in found if read.refusal(unit)), found[0])
 
 
 def _scaled(scores: Floats) -> Floats:

@@ -132,6 +132,8 @@ def decide_membership(
         difference = estimate(float(permuted.gaps[at]) / 2 + 0.5, sweep.resampled(counts)[0])
         smallest = _by_itself(0.5 + smallest_effect(float(critical[at]), float(difference.samples.std())), scores[at])
         refusal = basis.refusal(one.row.reference)
+        if refusal is None and other is None and basis.subtracts(one.row.reference):
+            refusal = f"{one.row.title} has no score of the control to subtract"
         level = level_of(
             [float(permuted.p_values[at])],
             [],

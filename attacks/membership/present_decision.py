@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from pfl_audit.attacks.membership.basis import Basis
+from pfl_audit.attacks.membership.basis import CONTRADICTION, Basis
 from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Decision, Judged
 from pfl_audit.attacks.membership.evaluation import ENOUGH, Outcome
 from pfl_audit.attacks.membership.plain import plain_sentence, rates_of
@@ -103,15 +103,16 @@ def why_unresolved(decision: Decision, would: str, unit: Unit) -> str:
 
 
 def _assumed(basis: Basis, decision: Decision, control: str | None) -> str:
-    """What the conclusion takes for granted."""
+    """Assumptions of the conclusion."""
     if basis.drawn:
-        drawn = "each by itself" if basis.lot == "units" else "as whole groups"
-        return f"The user declares that the classes were drawn at random, {drawn} (--classes-random {basis.lot})."
+        drawn = "each by itself" if basis.declared == "units" else "as whole groups"
+        return f"The user declares that the classes were drawn at random, {drawn} (--classes-random {basis.declared})."
+    contradicted = f"{CONTRADICTION[:1].upper()}{CONTRADICTION[1:]}. " if basis.declared else ""
     if basis.subtracted is None:
-        return "No control was run."
+        return f"{contradicted}No control was run."
     read = basis.readings[basis.subtracted]
     return (
-        f"The control is {control}. On {read.questions} questions about {read.units} other non-member "
+        f"{contradicted}The control is {control}. On {read.questions} questions about {read.units} other non-member "
         f"{basis.unit.many} its ANLS is {100 * read.control:.0f} %, the model's {100 * read.target:.0f} %. By the "
         f"documents, {decision.movable:.0f} of {len(basis.labels)} could as well be in the other class."
     )

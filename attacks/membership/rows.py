@@ -117,7 +117,7 @@ class AttackRow:
         return self.features + (G4 if self.kind.endswith("vote") else ())
 
     @property
-    def reference(self) -> Literal["pretrained", "control", "references"] | None:
+    def reference(self) -> Literal["pre-trained", "control", "references"] | None:
         """Models that its score subtracts from the model under audit, so that a control of the same is no comparison.
 
         None of the forests: changes from the pre-trained model are some of their features, beside the model's own.
@@ -127,7 +127,7 @@ class AttackRow:
             return "control"
         if columns & set(SCORES):
             return "references"
-        return "pretrained" if columns and columns <= {*ALONE, *TOKENS, "residual"} else None
+        return "pre-trained" if columns and columns <= {*ALONE, *TOKENS, "residual"} else None
 
     @property
     def needs(self) -> frozenset[str]:

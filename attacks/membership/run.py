@@ -161,11 +161,12 @@ class _Run:
         )
 
     def _basis(self, outcome: Outcome, blind: Blind) -> Basis:
-        """What the attacks of one subset are held against; the non-members known in the first draw are set aside."""
+        """Comparison of the attacks on one subset; the non-members known in the first draw are set aside."""
         chosen, labels = subset(self.table, self.labels, outcome.s)
         attacked = outcome.trials[0].test
         aside = set(chosen.index[np.setdiff1d(np.flatnonzero(~labels), attacked)])
-        return make_basis(self.context, self.corpus, list(chosen.index[attacked]), labels[attacked], aside, blind)
+        units = list(chosen.index[attacked])
+        return make_basis(self.context, self.corpus, units, labels[attacked], aside, blind, self.context.control_name)
 
     def _tables(self) -> dict[str, pd.DataFrame]:
         context = self.context

@@ -37,7 +37,7 @@ def judge(
     seeds: int = 2,
     documents: np.ndarray | None = None,
     reads: float = 1.0,
-    lot: Literal["units", "groups"] | None = None,
+    declared: Literal["units", "groups"] | None = None,
     groups: Sequence[str] | None = None,
     s: int = 0,
 ) -> tuple[Decision, Basis]:
@@ -53,7 +53,7 @@ def judge(
         seeds: Draws of known providers.
         documents: Features of the documents, float (n, columns), in the order of the rows; none differ if None.
         reads: ANLS of the control, where that of the target is 1.
-        lot: What the user declares to be drawn by lot; the units, where there is no control.
+        declared: What the user declares to be drawn at random; the units, where there is no control.
         groups: Name of the group of each row; each by itself if None.
         s: Subset.
     """
@@ -81,7 +81,7 @@ def judge(
         attacked=attacked,
         labels=kept[attacked],
         groups=belong[chosen.index[attacked]].tolist(),
-        lot=lot or (None if control is not None else "units"),
+        declared=declared or (None if control is not None else "units"),
         subtracted=None if control is None else "control",
         readings={
             name: Reading("the control", 1.0, reads, 100, 10)

@@ -269,6 +269,24 @@ def test_a_control_without_weights_lends_its_name_to_no_other(judge: Audited, mo
     assert seen == [("a", "target"), ("b", "pre-trained")]
 
 
+def test_a_proxy_has_no_control_so_that_it_takes_a_declaration(
+    judge: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The models beside it read as well as the model under audit, and no score of theirs is subtracted."""
+    pages = documents(80, seed=2)
+    table = travelled(trained(pages[:40]), pages)
+    folder = tmp_path / "target"
+    folder.mkdir()
+    (folder / "training.json").write_text("{}")
+    monkeypatch.setattr(docmia._Run, "_proxy", lambda run: (folder, run.corpus))
+    levels = []
+    for control in (None, table):  # without a control the classes are declared to be drawn at random
+        finding = judge(table, 40, control=control, checks=frozenset({PROXY.id}))[PROXY.id].finding
+        assert finding is not None
+        levels.append(finding.level)
+    assert levels == ["leak", "unresolved"]
+
+
 def test_each_seed_and_start_has_a_proxy_of_its_own_that_its_owner_alone_can_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

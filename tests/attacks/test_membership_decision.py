@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfl_audit.attacks.membership.basis import Basis
-from pfl_audit.attacks.membership.decision import Decision
+from pfl_audit.attacks.membership.basis import Basis, Reading, _least_competent
+from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.present_decision import access_table, finding, metrics
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
 from pfl_audit.core.verdict import Budget
@@ -151,7 +151,9 @@ def test_companies_of_one_group_count_once() -> None:
         groups = groups_of(labels, size)
         hard = dict(zip(sorted(set(groups)), rng.normal(size=120), strict=False))
         frame["log_odds_ratio"] = [4 * hard[group] for group in groups] + rng.normal(size=120)
-        decision, basis = judge(frame, None, labels, 0, rows=one_row("likelihood-ratio"), groups=groups, lot="groups")
+        decision, basis = judge(
+            frame, None, labels, 0, rows=one_row("likelihood-ratio"), groups=groups, declared="groups"
+        )
         levels[size] = decision.level, finding(decision, basis, "x").text
     assert levels[30][0] == "unresolved"
     assert "6 arrangements" in levels[30][1]
@@ -193,12 +195,30 @@ def test_a_model_that_is_its_own_control_is_no_leak() -> None:
     assert decide(frame, frame, labels, 0, rows=QUICK).level in ("none", "unresolved")
 
 
+def test_an_attack_that_the_control_has_no_score_of_concludes_nothing() -> None:
+    """As of tokens, which a control with another tokenizer has not, or of the proxy of a model."""
+    frame, control, labels = leaking()
+    found, basis = judge(frame, control, labels, 0, rows=one_row("likelihood-ratio"))
+    assert found.level == "leak"
+    decision = decide_membership([found.strongest.outcome], {}, basis, Budget.shared(1), np.random.default_rng(0))
+    assert decision.level == "unresolved"
+    assert "no score of the control" in finding(decision, basis, "x").text
+
+
+def test_of_several_reference_models_the_one_that_reads_otherwise_counts() -> None:
+    """The first is as competent as the model, the second reads twice as well."""
+    equal, better, worse = (Reading("a reference model", 0.5, reads, 100, 9) for reads in (0.5, 1.0, 0.1))
+    for other, said in ((better, "much better"), (worse, "cannot read")):
+        assert said in str(_least_competent([equal, other], PROVIDER).refusal(PROVIDER))
+    assert _least_competent([equal, equal], PROVIDER).refusal(PROVIDER) is None
+
+
 def test_without_a_control_or_a_declaration_nothing_is_said() -> None:
     frame, control, labels = leaking()
     _, basis = judge(frame, control, labels, 0, rows=QUICK)
     alone = replace(basis, subtracted=None, readings={})
     assert alone.refusal(None) is not None
-    assert "--control" in (alone.refusal("pretrained") or "")
+    assert "--control" in (alone.refusal("pre-trained") or "")
     assert "declares" in finding(*judge(frame, None, labels, 0, rows=QUICK), "x").text
 
 

@@ -162,7 +162,7 @@ def test_rows_say_which_models_their_scores_subtract() -> None:
     before, out = ("likelihood-ratio", "loss-residual"), "likelihood-ratio-out"
     subtracted = (*before, *(f"{one}-g4" for one in before), "windows", "hard-tokens")
     assert found == {
-        **dict.fromkeys(subtracted, "pretrained"),
+        **dict.fromkeys(subtracted, "pre-trained"),
         **dict.fromkeys((out, f"{out}-g4"), "control"),
         **dict.fromkeys(("lira", "rmia"), "references"),
     }
