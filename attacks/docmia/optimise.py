@@ -39,7 +39,7 @@ class Held:
 
 @dataclass(frozen=True)
 class HeldOpening:
-    """How a checkpoint is opened for fine-tuning; as of Opening.
+    """Opening of a checkpoint for fine-tuning.
 
     Attributes:
         matrices: As of DocmiaSettings.
@@ -54,7 +54,7 @@ class HeldOpening:
     version: str = __version__
 
     def open(self) -> Held:
-        """As of Opening."""
+        """Open it, and refuse a model that has changed since."""
         if files_of(Path(self.folder)) != self.files:
             raise AuditError(f"{self.folder} has changed since it was opened", "Repeat the command")
         return hold(Path(self.folder), self.device, self.matrices)

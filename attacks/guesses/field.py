@@ -26,11 +26,11 @@ class Rank:
     expanded: int = 0
 
     def within(self, guesses: int) -> bool:
-        """Whether the value is certainly put back within so many guesses."""
+        """True where the value is certainly put back within so many guesses."""
         return self.before < guesses and not self.cut
 
     def possibly_within(self, guesses: int) -> bool:
-        """Whether it may be; the same where the search was not cut off."""
+        """True where it may be: equal to ``surely`` where the search was not cut off."""
         return self.before < guesses
 
 
@@ -69,7 +69,7 @@ class Occurrences:
 
     @property
     def secret(self) -> bool:
-        """Whether there are none of a value that could have some."""
+        """True where a value that could have guesses has none."""
         return self == _NOWHERE
 
 

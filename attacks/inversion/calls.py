@@ -54,7 +54,7 @@ class Held:
 
 @dataclass(frozen=True)
 class HeldOpening:
-    """How a model and its clients were opened; as of Opening.
+    """Opening of a model with its clients.
 
     Attributes:
         made: SHA-256 of the templates, and of how the model was trained since it was opened.
@@ -77,7 +77,7 @@ class HeldOpening:
         return self.model.version
 
     def open(self) -> Held:
-        """As of Opening."""
+        """Open it, and refuse a model that has changed since."""
         model = self.model.open()
         with torch.no_grad():
             for name, part in model.network.named_parameters():
@@ -168,7 +168,7 @@ def recorded(
 
 @dataclass(frozen=True)
 class Read(Generic[T_co]):
-    """What one update gave.
+    """Result of one update.
 
     Attributes:
         compared: What came back, compared with the truth; None without a truth.
@@ -185,7 +185,7 @@ class ReadCase(Protocol[T_co]):
     """Reads one observation."""
 
     def __call__(self, model: GradientModel, case: Case, task: Task, *, rng: np.random.Generator) -> Read[T_co]:
-        """As of ``Work``; ``rng`` draws the noise that is read beside the update."""
+        """Read one update, with the arguments of ``Work``; ``rng`` draws the noise that is read beside it."""
 
 
 def read_each(context: GradientContext, title: str, method: str, read: ReadCase[T]) -> dict[int, Read[T]]:

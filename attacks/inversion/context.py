@@ -96,7 +96,7 @@ class Case:
 
 
 class Holder(Protocol):
-    """What holds a model whose gradients are shared, in this process or another."""
+    """Holder of a model whose gradients are shared, in this process or another."""
 
     @property
     def model(self) -> GradientModel:

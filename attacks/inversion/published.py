@@ -110,7 +110,7 @@ def protect(
 
     Args:
         inputs: With the picture of the empty form, and its fields.
-        checkpoint: Of the model that clients train.
+        checkpoint: Folder of the model that clients train.
         budgets: Levels of 255 that a pixel may change by.
         steps: As of ``Order``.
         out: Folder of the templates.

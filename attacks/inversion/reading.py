@@ -176,7 +176,7 @@ class TrOcr:
 
 @dataclass(frozen=True)
 class ReadingOpening:
-    """How an engine was opened; as of Opening.
+    """Opening of an engine.
 
     Attributes:
         engine: Name that ``open_engine`` takes; likewise ``weights``.
@@ -190,7 +190,7 @@ class ReadingOpening:
     version: str = __version__
 
     def open(self) -> ReadingEngine:
-        """As of Opening."""
+        """Open it, and refuse a model that has changed since."""
         opened = open_engine(self.engine, self.weights)
         if opened.name != self.said:
             raise AuditError(f"the OCR engine {self.said:.60} has changed since it was opened", "Repeat the command")

@@ -40,7 +40,7 @@ class Judged:
     Attributes:
         outcome: On the model under audit.
         control: The same attack on the control; None where its score subtracts the control already, or without one.
-        difference: AUC of the statistic: 0.5 where the attack tells no more than control and documents.
+        difference: AUC of the statistic: 0.5 where the attack gives no more than control and documents.
         p_value: Share of the arrangements whose largest gap is as large.
         level: Level of this attack by itself.
         smallest: Smallest AUC of the attack's own score that four of five such audits would have found, at the level of
@@ -112,7 +112,7 @@ def decide_membership(
         outcomes: One an attack, of one T_s, evaluated with the same seeds.
         control: Id of an attack to the same attack on the control, over the same providers.
         basis: What they are held against.
-        budget: Of the finding.
+        budget: Error budget of the finding.
         rng: Draws the arrangements and the bootstrap.
         permutations: Number of arrangements.
     """

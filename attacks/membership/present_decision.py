@@ -125,7 +125,7 @@ def metrics(decision: Decision, control: str, unit: Unit) -> list[Metric]:
     shown = {"target": (name, FORMATS.get(name, "percent"), strongest.found)}
     if strongest.control:
         shown[control] = (name, FORMATS.get(name, "percent"), strongest.control.estimates[name])
-    shown["target, compared"] = ("AUC of the difference", "decimal", strongest.difference)
+    shown["target, compared"] = ("tested AUC", "decimal", strongest.difference)
     return [
         build_metric(
             called,
@@ -160,44 +160,59 @@ def _said(outcome: Outcome) -> str:
     return f"{_NEEDS[outcome.row.access]}: {outcome.row.title}"
 
 
-def access_table(decision: Decision, accuracies: Mapping[str, pd.Series[float]], labels: Bools, unit: Unit) -> Table:
-    """Every attack beside the control and the documents alone, by what the attacker sees.
+def access_table(
+    decision: Decision,
+    control: Mapping[str, Outcome],
+    accuracies: Mapping[str, pd.Series[float]],
+    labels: Bools,
+    unit: Unit,
+) -> Table:
+    """Every attack beside the same on the control, by what the attacker sees; those that decide come first.
 
     Args:
         decision: On the primary subset.
+        control: Attack to the same on the control.
         accuracies: Model to its share of right answers about each unit.
         labels: Membership of the units, bool (n,).
+        unit: Unit of privacy.
     """
-    rows = [_row(one.outcome, one) for judged in decision.by_access.values() for one in judged]
+    rows: list[list[Cell]] = [
+        [
+            *_described(one.outcome, _LEVELS[one.level], control),
+            one.difference.text(".3f"),
+            f"{one.p_value:.4f}",
+            f"{100 * one.smallest:.0f} %",
+        ]
+        for judged in decision.by_access.values()
+        for one in judged
+    ]
+    rows += [[*_described(one, None, control), None, None, None] for one in decision.untested]
     columns = ["Needs", "Attack", "By itself", "Found, at false alarms, of 100", "Model", "Control",
-               "AUC of the difference", "p", "Would have been found"]  # fmt: skip
-    rows += map(_row, decision.untested)
+               "Tested AUC", "p", "Would have been found"]  # fmt: skip
     alone, jointly = decision.critical
     note = (
-        f"Intervals resample {unit.many}; p is over arrangements of the labels, adjusted for the attacks that were "
-        f"named beforehand (max-T): their gap must be {jointly:.1f} standard deviations, that of one alone "
-        f"{alone:.1f}. Attacks without p decide nothing. Scores are confidences and losses, of the model and of the "
-        "public one; BA is balanced accuracy. Right answers on pages of members and of non-members: "
+        "The tested AUC is that of the score, minus the control's where one is subtracted, and without what the "
+        f"documents explain. Intervals resample {unit.many}; p is over arrangements of the labels, adjusted for the "
+        "attacks that were named beforehand (max-T): their gap must be "
+        f"{jointly:.1f} standard deviations, that of one alone {alone:.1f}. Attacks without p decide nothing. Scores "
+        "are confidences and losses, of the model and of the public one; BA is balanced accuracy. Right answers on "
+        "pages of members and of non-members: "
     )
     means = {name: found.groupby(labels).mean() for name, found in accuracies.items()}
     said = (f"{name} {100 * mean[True]:.1f} and {100 * mean[False]:.1f} %" for name, mean in means.items())
     note = f"{note}{'; '.join(said)}."
-    return Table(title="Attacks by what they need, strongest first", columns=columns, rows=rows, note=note)
+    return Table(
+        title="Attacks by what they need, those that decide first",
+        columns=columns,
+        rows=rows,
+        note=note,
+    )
 
 
-def _row(one: Outcome, judged: Judged | None = None) -> list[Cell]:
-    """An attack; the cells of tests are empty where it decides nothing."""
-    tested: list[Cell] = [None] * 4
-    if judged is not None:
-        tested = [
-            _metric(judged.control) if judged.control else None,
-            judged.difference.text(".3f"),
-            f"{judged.p_value:.4f}",
-            f"{100 * judged.smallest:.0f} %",
-        ]
+def _described(one: Outcome, level: str | None, control: Mapping[str, Outcome]) -> list[Cell]:
     found = " at ".join(map(hundredths, rates_of(one)))
-    level = _LEVELS[judged.level] if judged else None
-    return [_NEEDS[one.row.access], one.row.title, level, found, _metric(one), *tested]
+    other = control.get(one.row.id)
+    return [_NEEDS[one.row.access], one.row.title, level, found, _metric(one), _metric(other) if other else None]
 
 
 def _metric(one: Outcome) -> str:

@@ -23,13 +23,13 @@ G4: Final = ("nls_mem", "delta_nls_mem")
 SCRUBBED_RATIO: Final = "llr_mem"
 """Scrubbed-value likelihood ratio; not of the paper, whose G4 is made of answers alone."""
 SCRUBBED_OUT: Final = "llr_mem_out"
-"""The same to the control."""
+"""Scrubbed-value likelihood ratio to the control."""
 ODDS: Final = ("log_odds", "log_odds_before", "log_odds_ratio", "residual")
 TOKENS: Final = ("windows", "hard_tokens")
 OUT: Final = ("log_odds_ratio_out", SCRUBBED_OUT)
 SCORES: Final = ("lira", "rmia")
 ALONE: Final = {"log_odds_ratio": "log_odds", SCRUBBED_RATIO: "loglik_mem"}
-"""What a model that was not compared with the pre-trained one has in place of a ratio."""
+"""Column that takes the place of a ratio where a model was not compared with the pre-trained one."""
 
 MEANING: Final = {
     "acc": "share of right answers",
@@ -63,7 +63,7 @@ NEEDS: Final[dict[str, set[str]]] = {
     REFERENCES: {*SCORES},
     Capability.LIVE: {*G4, SCRUBBED_RATIO, SCRUBBED_OUT},
 }
-"""What columns take of the target and besides it, beyond its answers."""
+"""Needs of columns beyond the answers of the target."""
 Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "external"]
 ACCESS: Final = {
     "ZK": "answers",
@@ -71,9 +71,9 @@ ACCESS: Final = {
     "RK": "answers, confidences and losses, and those of reference models that were not trained on them",
     "WB": "weights and gradients",
 }
-"""What an attacker sees, from the least."""
+"""Access of an attacker, from the least."""
 KNOWLEDGE: Final = tuple(f"{access}+{learning}" for access in ("ZK", "PK", "RK") for learning in "US")
-"""What an attack may state that it knows: its access, and whether it is U(nsupervised) or S(upervised)."""
+"""Knowledge that an attack may state: its access, and U(nsupervised) or S(upervised)."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ scores of tokens; the log-odds ratio to the control; LiRA and RMIA with several 
 The rows that decide were chosen on the embedded models (``fixtures/red`` with ``vt5-finetuned``, ``vt5-out`` and
 ``vt5-pretrained``; 100 companies of each class), whose numbers are therefore no evidence for the choice: of the scores
 that need no label, the one with the largest AUC of each level of access (.74, .91 and .88), each with what pages
-without the name add. The residual to the control would have .91 there as well, but a regression takes off less of what
+without the name add. The residual to the control would have .91 there as well, but a regression subtracts less of what
 makes pages hard than a difference does, and this score is not compared with the control once more. LiRA and RMIA do not
 decide, because few audits have the models that they need; scores of tokens add nothing to the residual.
 """

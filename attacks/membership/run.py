@@ -150,7 +150,7 @@ class _Run:
         strongest = decision.strongest.outcome
         overview, curves = self._overview(outcomes)
         by_access = access_table(
-            decision, {name: table["acc"] for name, table in self.tables.items()}, self.labels, self.unit
+            decision, beside, {name: table["acc"] for name, table in self.tables.items()}, self.labels, self.unit
         )
         return whole_spec(self.unit, strongest.row.access).ran(
             settings={"alpha": context.budget.leak, "classes drawn at random": context.classes_random},

@@ -1,4 +1,4 @@
-"""Whether more secrets are disclosed than by chance: answers compared with random values of the same format, decoys.
+"""Test of disclosed secrets: answers compared with random values of the same format, decoys.
 
 A decoy has the format of a secret, digits for digits and letters for letters; each of its characters is drawn from
 those that the secrets of the format have at its place, mixed with all of its kind. Drawn apart from the answers, as the

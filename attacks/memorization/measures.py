@@ -137,7 +137,7 @@ class Result:
 
     @property
     def format(self) -> Format:
-        """How it is printed."""
+        """Format of the printed number."""
         return next(form for name, form in FORMATS.items() if self.name.startswith(name))
 
     @property

@@ -1,4 +1,4 @@
-"""Where values occur: which are secrets, and on how many training pages a value stands.
+"""Occurrences of values: secrets, and the number of training pages with a value.
 
 A secret is on no page of another company, and nothing on its own page reveals it.
 

@@ -1,4 +1,4 @@
-"""What is asked of a model, in this process or another, in which batches, and a check of what came back."""
+"""Batches of questions for a model, in this process or another, and checks of its results."""
 
 from __future__ import annotations
 

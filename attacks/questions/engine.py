@@ -220,7 +220,7 @@ class QueryEngine:
         is_one: Callable[[object], bool],
         rows: int = 1,
     ) -> tuple[dict[str, T], list[Problem]]:
-        """What the store has of some queries, and the rest asked and kept.
+        """Results of some queries, from the store where it has them; the others are asked and kept.
 
         Args:
             key_of: Name of a query in the store.

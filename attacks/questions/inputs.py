@@ -21,7 +21,7 @@ OFFERS = frozenset({PRETRAINED, CONTROL, REFERENCES, BLUE, CANARIES, BY_DOCUMENT
 CORPUS_FIELDS = ("red", "members", "non_members", "unit", "groups")
 """Inputs that name the documents to ask about."""
 ClassesRandom = Literal["units", "groups"]
-"""What was drawn at random into members and non-members: each unit by itself, or whole groups."""
+"""Unit that was drawn at random into members and non-members: each unit by itself, or whole groups."""
 CONTROL_FIELDS = ("control", "train_control", "train_control_steps")
 """Inputs that give a control, or have it trained."""
 _SHARED: Final = Flag(panel="Endpoint: docs/endpoint.md", shared=True)

@@ -48,7 +48,7 @@ class OpenedQuestions(QuestionParts):
 
     inputs: QuestionInputs
     facts: Mapping[str, str] = field(default_factory=dict)
-    """How answers were computed, and a control was trained, for the report."""
+    """Precision of the answers, and training of the control, for the report."""
 
     def have(self) -> frozenset[str]:
         """Capabilities of the model, and what is given beside it."""

@@ -23,12 +23,12 @@ def sample_of(corpus: Corpus) -> list[Query]:
 
 
 def difference_of(role: str, sample: Sequence[Query], exact: Answers, low: Answers) -> str:
-    """What low precision changes in the answers of one model to a sample, against float32, in words.
+    """Differences of the answers of one model to a sample, in low precision and in float32, as a sentence.
 
     Questions without an answer are left out; losses are in nats a token, and left out of a model without them.
 
     Args:
-        role: Of the model in the audit, such as ``target``.
+        role: Role of the model in the audit, such as ``target``.
     """
     pairs = [(exact[query], low[query]) for query in sample if query in exact and query in low]
     losses = [abs(one.loss - other.loss) for one, other in pairs if one.loss is not None and other.loss is not None]

@@ -21,7 +21,7 @@ Pair = tuple[FormModel, FormModel]
 
 @dataclass(frozen=True)
 class PairOpening:
-    """How two models were opened; as of Opening."""
+    """Opening of two models."""
 
     first: FormOpening
     second: FormOpening
@@ -32,13 +32,13 @@ class PairOpening:
         return self.second.version
 
     def open(self) -> Pair:
-        """As of Opening."""
+        """Open it, and refuse a model that has changed since."""
         return self.first.open(), self.second.open()
 
 
 @dataclass(frozen=True)
 class HeldOpening:
-    """How the public model and the target of the procedures were opened; as of Opening."""
+    """Opening of the public model and of the target of the procedures."""
 
     pair: PairOpening
     settings: ReconstructionSettings
@@ -49,7 +49,7 @@ class HeldOpening:
         return self.pair.version
 
     def open(self) -> Held:
-        """As of Opening."""
+        """Open it, and refuse a model that has changed since."""
         return {one.kind: one for one in proposers(*self.pair.open(), self.settings)}
 
 

@@ -136,7 +136,7 @@ def baseline_proposer(public: FormModel, settings: ReconstructionSettings) -> Pr
 
 
 def remembering(proposer: Proposer) -> Proposer:
-    """The same procedure, which keeps its latest proposals, so that a search reuses those of the attempts."""
+    """A procedure that keeps its latest proposals, so that a search reuses those of the attempts."""
     known: OrderedDict[tuple[str, str, tuple[int, ...]], Proposal] = OrderedDict()
 
     def key(attempt: Attempt) -> tuple[str, str, tuple[int, ...]]:

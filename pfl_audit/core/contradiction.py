@@ -18,7 +18,7 @@ _MEASURED: Final[dict[Worth, str]] = {
     "unexplained": "more was measured than it allows",
     "contradicted": "contradicted by what was measured",
 }
-"""What is said of a guarantee against which something was measured, by its worth."""
+"""Worth of a guarantee that measurements speak against, to the sentence about it."""
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,10 @@ def join_groups(units: Iterable[str], stated: Mapping[str, Collection[str]]) -> 
 
 
 def clients_coincide(clients: Mapping[str, Collection[str]], members: Mapping[str, bool]) -> bool:
-    """Whether classes and clients coincide: no client has units of both classes, both have clients, and fewer clients.
+    """True where classes and clients coincide.
 
-    The clients were drawn then, and not the units. Where one class alone has clients nothing shows how they were
+    No client has units of both classes, both classes have clients, and there are fewer clients than units. The clients
+    were drawn then, and not the units. Where one class alone has clients nothing shows how they were
     drawn.
 
     Args:

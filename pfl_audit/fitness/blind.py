@@ -73,7 +73,7 @@ class Blind:
         return max(0.0, float(fitted.coef_[0, 0])) * self.scores
 
     def unexplained(self, values: Floats, rows: Integers) -> Floats:
-        """What the documents do not predict of numbers of providers, without a label, float (m,).
+        """Residuals of numbers of providers, of a prediction from their documents without labels, float (m,).
 
         A number is predicted without the provider's fold, and as much of the prediction is subtracted as goes with the
         numbers: nothing where the documents do not explain them.

@@ -1,4 +1,4 @@
-"""How many ways there are to give members and non-members their labels, where units belong to groups."""
+"""Number of arrangements of the labels of members and non-members, where units belong to groups."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def bootstrap_weights(labels: Bools, rng: np.random.Generator, resamples: int = 
 def bootstrap_counts(
     labels: Bools, rng: np.random.Generator, resamples: int = RESAMPLES, groups: Integers | None = None
 ) -> Counts:
-    """The same weights, a column a resample: float32 (n, resamples), read-only. An audit draws them for each attack.
+    """Weights of ``bootstrap_weights``, a column a resample: float32 (n, resamples), read-only.
 
     Args:
         labels: bool (n,).

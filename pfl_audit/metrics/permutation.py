@@ -58,7 +58,7 @@ def permute(values: Floats, labels: Bools, rng: np.random.Generator, permutation
 
 
 def compare(values: Floats, labellings: Bools) -> Permuted:
-    """The same under arrangements that are drawn elsewhere.
+    """Permutation test of several statistics under arrangements that are given.
 
     Args:
         values: float (k, n), as of ``permute``.

@@ -24,7 +24,7 @@ the data, which costs power. Labels of n units are mixed after some 2 log2(n).""
 
 @dataclass(frozen=True, eq=False)
 class Relabelling:
-    """How the labels of companies may be arranged.
+    """Labels of companies, and the arrangements of them that are as likely.
 
     Attributes:
         labels: As observed, bool (n,), both classes.

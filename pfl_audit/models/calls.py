@@ -198,7 +198,7 @@ _ERRORS = {kind.__name__: kind for kind in (NotAuditableError, StorageError, Usa
 
 
 def _are_texts(found: object) -> bool:
-    """Whether something is None, or a tuple of three texts."""
+    """True for None, and for a tuple of three texts."""
     return found is None or (
         isinstance(found, tuple) and len(found) == 3 and all(isinstance(one, str) for one in found)
     )

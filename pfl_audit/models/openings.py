@@ -38,7 +38,7 @@ class AnswerOpening:
     version: str = __version__
 
     def open(self) -> DocumentModel:
-        """As of Opening."""
+        """Open it, and refuse a model that has changed since."""
         model = open_model(
             self.name,
             device=self.device,
@@ -65,7 +65,7 @@ class GradientOpening:
     version: str = __version__
 
     def open(self) -> GradientModel:
-        """As of Opening."""
+        """Open it, and refuse a model that has changed since."""
         return unchanged(self.name, open_gradient_model(self.name, self.device), self.fingerprint)
 
 
@@ -89,7 +89,7 @@ class FormOpening:
     version: str = __version__
 
     def open(self) -> FormModel:
-        """As of Opening."""
+        """Open it, and refuse a model that has changed since."""
         model = open_form_model(
             self.name,
             device=self.device,

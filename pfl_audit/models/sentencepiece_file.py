@@ -36,7 +36,7 @@ class SentencePieces:
     """Text to the pieces of a ``spiece.model`` and back.
 
     Args:
-        content: Of the file.
+        content: Content of the file.
 
     Attributes:
         model: SentencePiece's own processor.

@@ -256,6 +256,7 @@ def test_results_name_the_strongest_attack_its_control_and_every_attack() -> Non
     assert "ANLS is 100 %, the model's 100 %" in said.text
     named = {(metric.name, metric.slice["model"]) for metric in metrics(decision, "control", PROVIDER)}
     assert (said.metric, said.slice["model"]) in named
-    assert ("AUC of the difference", "target, compared") in named
-    table_ = access_table(decision, {}, np.array([True, False]), PROVIDER)
+    assert ("tested AUC", "target, compared") in named
+    table_ = access_table(decision, {row.id: decision.strongest.outcome}, {}, np.array([True, False]), PROVIDER)
     assert {line[1] for line in table_.rows} == {each.title for each in QUICK}
+    assert [line[1] for line in table_.rows if line[5] is not None] == [row.title]

@@ -32,7 +32,7 @@ DECIDING: Final = (
         ("tests/core/test_verdict.py",),
     ),
     Mutation(
-        "A level that its printed interval does not show is told.",
+        "A finding whose level its printed interval does not show says so.",
         "verdicts",
         "pfl_audit/core/verdict.py",
         "    if found == (shown.ci[0] > shown.chance):\n",
@@ -80,7 +80,7 @@ DECIDING: Final = (
         ("tests/attacks/test_membership_decision.py",),
     ),
     Mutation(
-        "Without a control that reads as well, or classes drawn by lot, nothing is said of membership.",
+        "Without a control that reads as well, or classes drawn at random, nothing is said of membership.",
         "verdicts",
         "attacks/membership/decision.py",
         "enough=enough(basis.labels) and refusal is None,",

@@ -72,7 +72,7 @@ def reading_order(boxes: Sequence[Box]) -> list[int]:
 
 
 def overlap(one: Box, other: Box) -> bool:
-    """Whether two boxes, left, top, right, bottom, have an inside in common."""
+    """True where two boxes (left, top, right, bottom) overlap."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 

@@ -20,7 +20,7 @@ class FastPieces:
     """Pieces of a ``tokenizer.json``, which runs in this process.
 
     Args:
-        content: Of the file.
+        content: Content of the file.
     """
 
     def __init__(self, content: str) -> None:
@@ -39,7 +39,7 @@ class FastPieces:
         return str(self._model.decode(ids, skip_special_tokens=True))
 
     def name(self, token: int) -> str | None:
-        """What a piece is called."""
+        """Name of a piece."""
         found = self._model.id_to_token(token)
         return None if found is None else str(found)
 
@@ -66,7 +66,7 @@ class ConfinedPieces:
         return str(self._ask("decode", ids))
 
     def name(self, token: int) -> str | None:
-        """What a piece is called."""
+        """Name of a piece."""
         return self._ask("name", token)
 
     def _ask(self, what: str, value: object) -> Any:

@@ -161,7 +161,7 @@ class Vt5Responder:
         return answers, confidence.tolist(), out.past_key_values
 
     def _search(self, states: Tensor, mask: Tensor, **options: Any) -> Any:
-        """What transformers' ``generate`` gives for the encoder's output, without sampling."""
+        """Output of transformers' ``generate`` for the encoder's output, without sampling."""
         return self.network.language_backbone.generate(
             encoder_outputs=BaseModelOutput(last_hidden_state=states),
             attention_mask=mask,

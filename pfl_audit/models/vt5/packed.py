@@ -21,7 +21,7 @@ from pfl_audit.models.vt5.tokenizer import PAD
 
 
 def can_encode(network: Vt5) -> bool:
-    """Whether ``encode`` covers a network that is not trained: on the CPU."""
+    """True where ``encode`` covers a network that is not trained: on the CPU."""
     return network.language_backbone.device.type == "cpu"
 
 

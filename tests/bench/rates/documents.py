@@ -49,7 +49,7 @@ def _embedded() -> Floats:
 
 
 def shuffled(members: int, audit: int) -> str:
-    """Whether the embedded documents tell classes apart that were drawn by lot."""
+    """Result for the embedded documents, of classes that were drawn at random."""
     rng = np.random.default_rng([members, audit])
     factor = _embedded()
     return _told_apart(factor, rng.permutation(len(factor)) < members, rng)
@@ -81,5 +81,5 @@ def _prepare_check() -> Callable[[int], str]:
 DESIGNS: tuple[Design, ...] = (
     *(design(f"documents, null: {case}", partial(noise, case), APART) for case in NOISE),
     *(design(f"documents, null: embedded, {size} of 200", partial(shuffled, size), APART) for size in (100, 20)),
-    Design("data check, null: classes by lot", 200, _prepare_check, APART),
+    Design("data check, null: random classes", 200, _prepare_check, APART),
 )

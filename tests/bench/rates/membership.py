@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from pfl_audit.attacks.membership.decision import Decision
 from pfl_audit.attacks.membership.rows import ROWS
 from pfl_audit.core.power import FINDINGS
-from pfl_audit.core.verdict import Budget
+from pfl_audit.core.verdict import LEAK_BUDGET, Budget
 from tests.attacks.noise_audits import BUDGET, decide
 from tests.bench.rates.engine import Design, design
 from tests.bench.rates.worlds import WORLDS, World, easier, equal, models
@@ -26,8 +27,8 @@ _ASIDE: Final = 12
 """Non-members that are set aside."""
 
 
-def level(world: World, audit: int, *, leak: float = 0.0, budget: Budget = BUDGET) -> str:
-    """Level of an audit, and whether its control is refused."""
+def decided(world: World, audit: int, *, leak: float = 0.0, budget: Budget = BUDGET) -> Decision:
+    """Decision of an audit whose control is measured on non-members that are set aside."""
     rng = np.random.default_rng([43, audit])
     target, control, company = models(world, rng, leak)
     aside = np.isin(company, rng.permutation(np.flatnonzero(~world.labels))[:_ASIDE])
@@ -38,7 +39,7 @@ def level(world: World, audit: int, *, leak: float = 0.0, budget: Budget = BUDGE
         one[~aside].groupby(company[~aside]).mean().set_axis(names).assign(queries=world.questions[kept])
         for one in (target, control)
     ]
-    decision = decide(
+    return decide(
         *tables,
         world.labels[kept],
         audit,
@@ -49,26 +50,37 @@ def level(world: World, audit: int, *, leak: float = 0.0, budget: Budget = BUDGE
         groups=[world.groups[number] for number in kept],
         budget=budget,
     )
+
+
+def level(decision: Decision) -> str:
+    """Level of a decision, or that its control was refused."""
     return decision.level if decision.strongest.refusal is None else "refused"
 
 
 def null(case: str, companies: int, audit: int) -> str:
     """Level of an audit of a model that leaks nothing, as the only finding."""
     number = 1000 * list(WORLDS).index(case) + audit  # no two designs share what they draw
-    return level(WORLDS[case](np.random.default_rng([41, number]), companies, companies + _ASIDE), number)
+    world = WORLDS[case](np.random.default_rng([41, number]), companies, companies + _ASIDE)
+    return level(decided(world, number))
 
 
 def competence(ratio: float, by: float, audit: int) -> str:
-    """Level where members' pages are easier, or harder, for whoever reads them, by how well the control reads."""
+    """Outcome of the test at 5 % where members' pages are easier, or harder, for whoever reads them.
+
+    Returns:
+        ``rejects`` or ``keeps``, whatever the control reads, and ``, refused`` where its competence is.
+    """
     world = easier(np.random.default_rng([47, audit]), 80, 80 + _ASIDE, by)
     world.found = ratio
-    return level(world, audit)
+    decision = decided(world, audit)
+    least = min(one.p_value for judged in decision.by_access.values() for one in judged)
+    return ("rejects" if least <= LEAK_BUDGET else "keeps") + (", refused" if decision.strongest.refusal else "")
 
 
 def found(strength: float, companies: int, findings: int, audit: int) -> str:
     """Level of an audit of a leak, where an audit shares its budget among so many findings."""
     world = equal(np.random.default_rng([29, audit]), companies, companies + _ASIDE)
-    return level(world, audit, leak=STRENGTHS[strength], budget=Budget.shared(findings))
+    return level(decided(world, audit, leak=STRENGTHS[strength], budget=Budget.shared(findings)))
 
 
 DESIGNS: tuple[Design, ...] = (
@@ -78,7 +90,9 @@ DESIGNS: tuple[Design, ...] = (
         for size in (20, 50, 80, 200)
     ),
     *(
-        design(f"membership, control of {ratio:.2f} times the keys, pages {name}", partial(competence, ratio, by))
+        design(
+            f"membership, control of {ratio:.2f} times the keys, pages {name}", partial(competence, ratio, by), {}, 200
+        )
         for ratio in RATIOS
         for name, by in (("easier", 0.5), ("harder", -0.5))
     ),

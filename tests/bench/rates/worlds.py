@@ -78,7 +78,7 @@ def easier(rng: np.random.Generator, members: int, others: int, by: float = 0.5)
 
 
 def floor(rng: np.random.Generator, members: int, others: int) -> World:
-    """The same, and the control reads nothing."""
+    """Members' pages are easier, and the control reads nothing."""
     one = easier(rng, members, others)
     one.found = 0.05
     return one
