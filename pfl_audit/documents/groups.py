@@ -51,8 +51,7 @@ def clients_coincide(clients: Mapping[str, Collection[str]], members: Mapping[st
     """True where classes and clients coincide.
 
     No client has units of both classes, both classes have clients, and there are fewer clients than units. The clients
-    were drawn then, and not the units. Where one class alone has clients nothing shows how they were
-    drawn.
+    were drawn then, and not the units. Where one class alone has clients nothing shows how they were drawn.
 
     Args:
         clients: Unit to the federated clients that hold its pages; units without a client are left out.
