@@ -1,9 +1,9 @@
 """Audits of models that saw neither class: python -m tests.bench.relabelled RED MODEL CONTROL OUT [SHUFFLES].
 
 Providers of RED are sorted into two classes by something that no training decided: whether they are asked for payment
-terms, the title of their pages, the dates on them; and SHUFFLES times (10 by default) at random. MODEL, which saw none of
-them or all of them alike, is audited on provider membership with CONTROL beside it, which saw none. A leak is an error.
-Prints a line an audit; killed, the same command goes on, and the models are asked each question once.
+terms, the title of their pages, the dates on them; and SHUFFLES times (10 by default) at random. MODEL, which saw
+none of them or all of them alike, is audited on provider membership with CONTROL beside it, which saw none. A leak is
+an error. Prints a line an audit; killed, the same command goes on, and the models are asked each question once.
 """
 
 from __future__ import annotations

@@ -68,13 +68,13 @@ def competence(ratio: float, by: float, audit: int) -> str:
     """Outcome of the test at 5 % where members' pages are easier, or harder, for whoever reads them.
 
     Returns:
-        ``rejects`` or ``keeps``, whatever the control reads, and ``, refused`` where its competence is.
+        ``rejects`` or ``keeps``, whatever the control reads, and ``(refused)`` where the control is refused.
     """
     world = easier(np.random.default_rng([47, audit]), 80, 80 + _ASIDE, by)
     world.found = ratio
     decision = decided(world, audit)
     least = min(one.p_value for judged in decision.by_access.values() for one in judged)
-    return ("rejects" if least <= LEAK_BUDGET else "keeps") + (", refused" if decision.strongest.refusal else "")
+    return ("rejects" if least <= LEAK_BUDGET else "keeps") + (" (refused)" if decision.strongest.refusal else "")
 
 
 def found(strength: float, companies: int, findings: int, audit: int) -> str:
