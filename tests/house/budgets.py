@@ -11,7 +11,7 @@ ROOMS: Final = {
     "attacks/docmia": (313, 6),
     "attacks/guesses": (297, 5),
     "attacks/inversion": (9197, 134),
-    "attacks/membership": (1440, 17),
+    "attacks/membership": (1463, 17),
     "attacks/memorization": (1748, 20),
     "attacks/questions": (905, 12),
     "attacks/reconstruction": (2062, 27),
