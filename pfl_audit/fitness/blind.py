@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.stats import rankdata
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from pfl_audit.fitness.document_features import DocumentFeatures
 from pfl_audit.fitness.kernel_factors import factors_of, narrow
@@ -29,6 +29,8 @@ FOLDS: Final = 10
 PERMUTATIONS: Final = 2000
 PENALTY: Final = 0.01
 """Weight of the ridge penalty, relative to a kernel whose mean diagonal is one."""
+PENALTIES: Final = np.logspace(-3, 1, 9)
+"""Of which ``Blind.unexplained`` takes the best, likewise."""
 _DECIMALS: Final = 9
 """Of a score: differences below are rounding errors, which would follow the labels."""
 _AT_ONCE: Final = 250
@@ -73,21 +75,19 @@ class Blind:
         return max(0.0, float(fitted.coef_[0, 0])) * self.scores
 
     def unexplained(self, values: Floats, rows: Integers) -> Floats:
-        """Residuals of numbers of providers, of a prediction from their documents without labels, float (m,).
+        """Residuals of numbers of providers, of a ridge regression on their documents without labels, float (m,).
 
-        A number is predicted without the provider's fold, and as much of the prediction is subtracted as goes with the
-        numbers: nothing where the documents do not explain them.
+        Its penalty is that of the least error of a provider that is left out, so that nothing is subtracted where the
+        documents do not explain the numbers.
 
         Args:
             values: float (m,).
             rows: Their providers, int (m,).
         """
         factor = self.factor[rows]
-        regressions = OutOfFold.fitted(factor - factor.mean(axis=0), self.folds[rows])
-        predicted = regressions.predictions(values[None])[0]
-        predicted -= predicted.mean()
-        along = float(predicted @ values) / max(float(predicted @ predicted), _TINY)
-        return values - min(1.0, max(0.0, along)) * predicted
+        if not factor.shape[1]:
+            return values - values.mean()
+        return values - RidgeCV(PENALTIES * len(rows)).fit(factor, values).predict(factor)
 
 
 def blind_baseline(

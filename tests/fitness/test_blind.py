@@ -11,6 +11,7 @@ from pfl_audit.attacks.membership.specs import BLIND
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.fitness.blind import (
+    PENALTIES,
     Blind,
     OutOfFold,
     blind_baseline,
@@ -204,17 +205,28 @@ def test_the_check(real: DocumentFeatures) -> None:
 
 
 def test_what_the_documents_explain_is_taken_off_and_no_more() -> None:
-    """Against regressions that are fitted anew without each fold."""
+    """Against ridge regressions that are fitted anew without each provider."""
     rng = np.random.default_rng(5)
     values = rng.normal(size=(60, 2))
-    labels = np.arange(60) < 30
-    found = blind_baseline(features_of({"counts": values}), labels, np.random.default_rng(0), 19)
+    found = blind_baseline(features_of({"counts": values}), np.arange(60) < 30, np.random.default_rng(0), 19)
     rows = np.flatnonzero(rng.random(60) < 0.8)
-    told = 3 * values[rows, 0] + 0.3 * rng.normal(size=len(rows))
-    left = found.unexplained(told, rows)
-    assert left.std() < 0.5 * told.std()
-    factor = found.factor[rows] - found.factor[rows].mean(axis=0)
-    predicted = OutOfFold.fitted(factor, found.folds[rows]).predictions(told[None])[0]
-    predicted -= predicted.mean()
-    along = min(1.0, float(predicted @ told / (predicted @ predicted)))
-    np.testing.assert_allclose(left, told - along * predicted, atol=1e-12)
+    x, n = found.factor[rows], len(rows)
+    for explained, least, most in ((3.0, 0.0, 0.5), (0.0, 0.8, 1.01)):
+        drawn = explained * values[rows, 0] + rng.normal(size=n)
+
+        def residuals(penalty: float, on: np.ndarray, of: np.ndarray, y: np.ndarray = drawn) -> np.ndarray:
+            """With an intercept, that is not penalised."""
+            centred = x[on] - x[on].mean(axis=0)
+            slopes = np.linalg.solve(
+                centred.T @ centred + penalty * np.eye(x.shape[1]), centred.T @ (y[on] - y[on].mean())
+            )
+            return y[of] - y[on].mean() - (x[of] - x[on].mean(axis=0)) @ slopes
+
+        every = np.arange(n)
+        errors = [
+            sum(residuals(penalty * n, every[every != one], np.array([one]))[0] ** 2 for one in every)
+            for penalty in PENALTIES
+        ]
+        left = found.unexplained(drawn, rows)
+        np.testing.assert_allclose(left, residuals(PENALTIES[int(np.argmin(errors))] * n, every, every), atol=1e-8)
+        assert least < left.std() / drawn.std() < most
