@@ -107,8 +107,8 @@ DECIDING: Final = (
         "What the documents explain is taken off the scores.",
         "verdicts",
         "pfl_audit/fitness/blind.py",
-        "return values - min(1.0, max(0.0, along)) * predicted",
-        "return values",
+        "return values - RidgeCV(PENALTIES * len(rows)).fit(factor, values).predict(factor)",
+        "return values - values.mean()",
         ("tests/fitness/test_blind.py",),
     ),
     Mutation(
