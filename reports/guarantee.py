@@ -86,8 +86,8 @@ def view_guarantee(results: Results) -> GuaranteeView | None:
         sides=_sides(review, review.claim, canaries),
         reconstruction=_reconstruction(review),
         warnings=tuple(review.warnings),
-        systems=tuple(review.claim.systems),
-        not_covered=tuple(review.claim.not_covered),
+        systems=tuple(review.parts),
+        not_covered=tuple(review.not_covered),
     )
 
 

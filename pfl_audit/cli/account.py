@@ -15,7 +15,7 @@ from pfl_audit.cli.console import make_progress, print_json, print_rows
 from pfl_audit.cli.options import refuse_unused
 from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.core.settings import Settings, read_settings
-from pfl_audit.errors import AuditError, NotAuditableError, UsageError
+from pfl_audit.errors import EXIT_FINDING, EXIT_NOT_AUDITED, AuditError, NotAuditableError, UsageError
 from pfl_audit.inputs import require_input
 
 if TYPE_CHECKING:
@@ -82,7 +82,10 @@ def account_command() -> Callable[..., None]:
             show_ledger(choice.ledger, as_json=as_json)
         elif choice.review is not None:
             _refuse_others(context, "review", "with --review, which takes everything from the record")
-            _show_review(read_review(choice.review), as_json=as_json)
+            _, found = read_reviewed(choice.review)
+            _show_review(found, as_json=as_json)
+            if found.worth != "holds":
+                raise typer.Exit(EXIT_NOT_AUDITED if found.worth == "unknown" else EXIT_FINDING)
         else:
             _account(choice, as_json=as_json, quiet=bool(given["quiet"]))
 
@@ -248,8 +251,8 @@ def _explain(sampling: Sampling, valid: PrivacySpent, published: PrivacySpent, *
     )
 
 
-def read_review(path: Path) -> GuaranteeReview:
-    """The review of the guarantee of a training.json, or of the folder of a checkpoint.
+def read_reviewed(path: Path) -> tuple[dict[str, Any], GuaranteeReview]:
+    """A training.json, or that of the folder of a checkpoint, and the review of its guarantee.
 
     Raises:
         UsageError: The path does not exist.
@@ -266,7 +269,7 @@ def read_review(path: Path) -> GuaranteeReview:
         raise AuditError(f"{file} {found.text}" if found else f"{path} has no {FILE_NAME}", remedy)
     if found is None:
         raise NotAuditableError(f"{file} states no differential privacy", "Give that of a privately trained checkpoint")
-    return found
+    return record, found
 
 
 def _show_review(review: GuaranteeReview, *, as_json: bool) -> None:

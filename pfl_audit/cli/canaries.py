@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pfl_audit.cli import options
-from pfl_audit.cli.account import read_review
+from pfl_audit.cli.account import read_reviewed
 from pfl_audit.cli.console import make_progress, print_json, print_rows
 from pfl_audit.cli.process import cache_folder
-from pfl_audit.errors import EXIT_FINDING, AuditError, UsageError
+from pfl_audit.errors import EXIT_FINDING, AuditError, NotAuditableError, UsageError
 
 if TYPE_CHECKING:
     from pfl_audit.privacy.guarantee import PrivacyGuarantee
+    from pfl_audit.privacy.mechanism import Mechanism
     from pfl_audit.training.federated.canaries.report import CanaryReport
 
 _PER_GUESS = 20
@@ -29,7 +30,10 @@ def canaries(
     guesses: Annotated[
         int | None, typer.Option("--guesses", help="Number of guesses.", show_default="one per 20 canaries")
     ] = None,
-    clients: Annotated[int, typer.Option("--clients", help="Clients that the canaries are divided among.")] = 10,
+    clients: Annotated[
+        int | None,
+        typer.Option("--clients", help="Clients that the canaries are divided among.", show_default="as stated"),
+    ] = None,
     nonce: Annotated[
         str, typer.Option("--nonce", help="Text of the verifier, to show that the coins are new.", show_default=False)
     ] = "",
@@ -51,9 +55,10 @@ def canaries(
     from pfl_audit.training.federated.canaries.report import family_of, report_on
     from pfl_audit.training.federated.canaries.run import check_run, observe
 
-    claim = _claim(training)
+    claim, mechanism = _stated(training)
     manifest = Manifest.draw(count, max(1, count // _PER_GUESS) if guesses is None else guesses, nonce)
-    check_run(claim, manifest, clients)
+    divided = min(mechanism.sum.clients, count) if clients is None else clients
+    check_run(claim, mechanism, manifest, divided)
     if out is not None:
         if out.exists():
             raise UsageError(f"{out} already exists", "Name a new file")
@@ -63,7 +68,7 @@ def canaries(
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=cache) as folder:
-        observation = observe(claim, manifest, clients, Path(folder), progress)
+        observation = observe(claim, mechanism, manifest, divided, Path(folder), progress)
     report = report_on(claim, manifest, observation, family_of(claim))
     if out is not None:
         write_json(out, report.to_dict(), private=False)
@@ -75,14 +80,21 @@ def canaries(
         raise typer.Exit(EXIT_FINDING)
 
 
-def _claim(path: Path) -> PrivacyGuarantee:
-    from pfl_audit.privacy.accounting import check_parameters
+def _stated(path: Path) -> tuple[PrivacyGuarantee, Mechanism]:
+    """The guarantee of a record, and its mechanism.
 
-    review = read_review(path)
+    Raises:
+        AuditError: They cannot be read.
+        NotAuditableError: The record determines no mechanism, or contradicts itself.
+    """
+    from pfl_audit.privacy.review import mechanism_of
+
+    record, review = read_reviewed(path)
     if review.claim is None:
         raise AuditError(f"the guarantee of {path} {review.text}", "Give a training.json of a private run")
-    check_parameters(review.claim.sampled(), review.claim.noise_multiplier, review.claim.delta)
-    return review.claim
+    if review.epsilon is None:
+        raise NotAuditableError(f"{path}: {review.text}", "Give the training.json that the trainer wrote")
+    return review.claim, mechanism_of(record, review.claim)[0]
 
 
 def _show(report: CanaryReport) -> None:
@@ -98,5 +110,6 @@ def _show(report: CanaryReport) -> None:
     ]
     for field, found in report.to_dict()["estimates"].items():
         value, low, high = ("?" if found[part] is None else f"{found[part]:.4g}" for part in ("value", "low", "high"))
-        rows.append((_NAMES.get(field, field), f"{value} [{low}, {high}], stated {found['stated']:.4g}"))
+        finds = "" if found["finds"] is None else f", finds {found['finds']:.2g}"
+        rows.append((_NAMES.get(field, field), f"{value} [{low}, {high}], stated {found['stated']:.4g}{finds}"))
     print_rows([*rows, ("commitment", report.manifest.commitment)], 14)

@@ -158,7 +158,7 @@ PRIVACY = OptionGroup(
     (
         "epsilon", "noise_multiplier", "delta", "clip", "sampling", "client_rate", "provider_rate",
         "providers_per_round", "minimum_providers", "accounting",
-        "public_providers", "denominator", "noise_seed",
+        "public_providers", "denominator", "noise", "noise_seed",
     ),
     "Privacy: central-dp, fl-dp",
     {"noise_multiplier": "--sigma"},

@@ -46,7 +46,7 @@ def verify(
 
     Of a dossier (audit --dossier), every file is held against the manifest, whose own digest is printed.
 
-    Exit code 1 if something is contradicted, 3 if nothing could be checked.
+    Exit code 1 if something is contradicted, 3 if nothing could be checked, or something stated could not.
 
     Example: pfl-audit verify ckpt --from base
     """
@@ -80,7 +80,7 @@ def verify(
     statuses = {line.status for line in lines}
     if "contradicted" in statuses:
         raise typer.Exit(EXIT_FINDING)
-    if statuses == {"not checked"}:
+    if statuses == {"not checked"} or "unknown" in statuses:
         raise typer.Exit(EXIT_NOT_AUDITED)
 
 

@@ -12,7 +12,7 @@ from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_there, read_json
 from pfl_audit.privacy.guarantee import GuaranteeReview
 from pfl_audit.privacy.record_text import NO_PRIVACY, without_free_text
-from pfl_audit.privacy.review import review_entry
+from pfl_audit.privacy.review import review_record
 
 FILE_NAME = "training.json"
 _LARGEST = 4 << 20
@@ -51,7 +51,7 @@ def read_training(path: Path) -> tuple[dict[str, JsonValue] | None, GuaranteeRev
     except AuditError as error:
         text = f"cannot be read ({visible(error.problem.replace(str(path), path.name))})"
         return None, GuaranteeReview(claim=None, worth="unknown", text=text)
-    return record, review_entry(record.get("privacy"))
+    return record, review_record(record)
 
 
 def public_record(path: Path) -> tuple[dict[str, JsonValue] | None, GuaranteeReview | None]:
@@ -76,7 +76,7 @@ def public_record(path: Path) -> tuple[dict[str, JsonValue] | None, GuaranteeRev
     privacy = record.get("privacy")
     if isinstance(privacy, str):
         facts["privacy"] = NO_PRIVACY if privacy.casefold().startswith("none") else "in words that are not shown"
-    return facts, review_entry(without_free_text(privacy))
+    return facts, review_record({**record, "privacy": without_free_text(privacy)})
 
 
 def _is_number(value: object) -> bool:

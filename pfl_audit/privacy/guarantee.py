@@ -12,9 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pfl_audit.privacy.sampling import MAX_ROUNDS, Sampling
 
-CRYPTOGRAPHIC = "cryptographic"
-"""Prefix of the name of an unpredictable noise generator."""
-
 Text = Annotated[str, Field(max_length=300)]
 Sentence = Annotated[str, Field(max_length=2000)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -69,7 +66,7 @@ class PrivacyGuarantee(BaseModel):
     sampling: GuaranteeSampling = Field(description="Sampling of the providers of a round")
     providers: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Number of providers")
     denominator: Positive = Field(description="Constant divisor of the noisy sum")
-    noise_generator: Text = Field(description=f"Begins with `{CRYPTOGRAPHIC}` if it is unpredictable")
+    noise_generator: Text = Field(description="Name of the noise generator")
     forced_participation: bool = Field(
         default=False, description="Whether a provider is added to rounds in which none was drawn"
     )
@@ -81,12 +78,6 @@ class PrivacyGuarantee(BaseModel):
     composed: ComposedGuarantee | None = Field(default=None, description="Guarantee together with the runs before it")
     quorum: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Clients whose shares of the noise are the whole noise, if a round may lack others"
-    )
-    systems: list[Text] = Field(
-        default_factory=list, max_length=50, description="What parts of the training system change of the guarantee"
-    )
-    not_covered: list[Text] = Field(
-        default_factory=list, max_length=50, description="What the guarantee does not cover"
     )
 
     def sampled(self) -> Sampling:
@@ -142,8 +133,14 @@ class GuaranteeReview(BaseModel):
     reconstruction: list[AllowedReconstruction] = Field(
         default_factory=list, max_length=50, description="What it allows of reconstruction, by rising prior"
     )
+    parts: list[Sentence] = Field(
+        default_factory=list, max_length=50, description="What parts of the mechanism change of the guarantee"
+    )
+    not_covered: list[Sentence] = Field(
+        default_factory=list, max_length=50, description="What the guarantee does not cover"
+    )
     warnings: list[Sentence] = Field(
-        default_factory=list, max_length=50, description="What the guarantee does not cover, or depends on"
+        default_factory=list, max_length=50, description="What makes the guarantee weaker, or what it depends on"
     )
 
 
@@ -165,7 +162,7 @@ def guarantee_warnings(
     rounds: int | None = None,
     rounds_accounted: int | None = None,
     forced_participation: bool = False,
-    noise_generator: str | None = None,
+    secret: bool = True,
 ) -> list[str]:
     """Reasons why a guarantee is weaker than stated, one sentence each; arguments that are None are not checked.
 
@@ -177,7 +174,7 @@ def guarantee_warnings(
         rounds: Number of rounds run.
         rounds_accounted: Number of rounds that epsilon was computed for.
         forced_participation: Whether a provider is added to rounds in which none was drawn.
-        noise_generator: Name of the noise generator.
+        secret: True where nobody can run the noise generator again.
     """
     found = []
     if providers is not None and delta >= 1 / providers:
@@ -191,9 +188,6 @@ def guarantee_warnings(
         found.append(f"epsilon {epsilon:g} comes from the classical Gaussian formula, which is proven only up to 1")
     if forced_participation:
         found.append("a provider is forced into rounds in which none was drawn, which Poisson sampling never does")
-    if noise_generator is not None and not noise_generator.casefold().startswith(CRYPTOGRAPHIC):
-        found.append(
-            f"the noise comes from {noise_generator}, which is not cryptographic: its seed or state suffices "
-            "to remove the noise"
-        )
+    if not secret:
+        found.append("the noise generator is not known to be secret: its seed or state suffices to remove the noise")
     return found

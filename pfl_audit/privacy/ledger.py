@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+import numpy as np
 from pydantic import ValidationError
 
 from pfl_audit.errors import AuditError, StorageError, UsageError
@@ -25,6 +26,8 @@ from pfl_audit.privacy.ledger_content import LedgerContent, LedgerRun, new_conte
 from pfl_audit.privacy.renyi_filter import RunCost
 
 _LARGEST = 256 * MIB
+_ROUNDING = 1e-6
+"""Relative difference of divergences on two machines."""
 _REMEDY = "Restore it from a copy: runs that it does not hold are not counted"
 
 
@@ -112,6 +115,14 @@ class Ledger:
         """Whether a run is reserved."""
         content = self._read()
         return content is not None and run in content.runs
+
+    def agrees(self, run: str, cost: RunCost) -> bool | None:
+        """True if what is reserved for a run is this cost, None if the run is not reserved."""
+        content = self._read()
+        if content is None or (held := content.runs.get(run)) is None:
+            return None
+        same = (held.rounds, held.kind) == (cost.sampling.rounds, cost.kind)
+        return same and bool(np.allclose(held.divergences, cost.divergences(content.orders), rtol=_ROUNDING, atol=0))
 
     @property
     def cap(self) -> float | None:

@@ -36,6 +36,7 @@ class RunCost:
         delta: Delta of the guarantee.
         epsilon: Epsilon of the run alone, by valid accounting.
         kind: How the providers of a round are drawn, which decides the adjacency.
+        loss: Largest privacy loss of a round beside, nats.
     """
 
     sampling: Sampling
@@ -43,11 +44,13 @@ class RunCost:
     delta: float
     epsilon: float
     kind: Kind = "poisson"
+    loss: float = 0.0
 
     def divergences(self, orders: Sequence[float]) -> Floats:
         """Rényi divergences of all rounds at these orders, float (n,), at least 0."""
         at = np.array(orders)
-        return self.sampling.rounds * round_moments(self.sampling, self.noise_multiplier, at, self.kind) / (at - 1)
+        moments = round_moments(self.sampling, self.noise_multiplier, at, self.kind)
+        return self.sampling.rounds * (moments / (at - 1) + self.loss)
 
 
 def filter_epsilon(divergence: float, order: float, delta: float) -> float:

@@ -1,56 +1,250 @@
-"""Review of a stated guarantee: epsilon is recomputed by valid accounting for the rounds run."""
+"""Review of a stated guarantee: its mechanism is rebuilt, compared with the record, and accounted for again."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from pfl_audit.errors import UsageError
-from pfl_audit.privacy.accounting import (
-    ABSOLUTE_TOLERANCE,
-    RELATIVE_TOLERANCE,
-    PrivacySpent,
-    privacy_spent,
-    prv_comparison,
-)
+from pfl_audit.privacy.accounting import check_parameters, prv_comparison
 from pfl_audit.privacy.guarantee import (
-    CRYPTOGRAPHIC,
     AllowedReconstruction,
     GuaranteeReview,
     PrivacyGuarantee,
+    Worth,
     accuracy_bound,
     guarantee_warnings,
 )
+from pfl_audit.privacy.mechanism import ADJACENCIES, SECRET_GENERATORS, Mechanism
+from pfl_audit.privacy.mechanism_parts import CODECS, Clip, Codec
 from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.privacy.reconstruction import largest_by_epsilon, largest_reconstruction
 
 PRIORS = tuple(digit * 10.0**power for power in range(-4, 0) for digit in (1, 2, 5))
 """Chances to guess a value without its provider, for which a review says what the guarantee allows."""
-_ADJACENCY = {"poisson": "added or removed", "fixed-size": "replaced"}
+TOLERANCE: Final = 1e-3
+"""Share of the recomputed epsilon by which a stated one may be below."""
+_TARGET: Final = 0.015
+"""Share and number by which epsilon may miss the target of its noise."""
+_UNSTATED = "its mechanism is not stated, and the settings of the record do not determine it"
+_WORDS: Final = frozenset(
+    [
+        "poisson",
+        "fixed-size",
+        "sum",
+        "message",
+        "valid",
+        "published",
+        "central-dp",
+        "fl-dp",
+        "local",
+        "dual",
+        "clip",
+        "noise",
+        "codec",
+        "server",
+        "float32",
+        "nf4",
+        "fedavg",
+        "fedavgm",
+        "fedadam",
+        "sgd",
+        "adamw",
+        "pretraining",
+        "questions",
+        "random",
+        "zero",
+    ]
+) | {"for another epsilon", "below that of this run", ""}
+_Statement = tuple[str, object, object]
+"""A place of the record, what it states, and what the mechanism has."""
 
 
-def review_entry(privacy: object) -> GuaranteeReview | None:
-    """Review the ``privacy`` entry of a ``training.json``.
+def review_record(record: Mapping[str, Any]) -> GuaranteeReview | None:
+    """Review the guarantee of a ``training.json``, which may come from anywhere.
 
     Args:
-        privacy: Any JSON value: a guarantee, a sentence that there is none, or None.
+        record: Its content.
 
     Returns:
-        The review; None if there is no guarantee.
+        The review; None if no guarantee is stated.
     """
+    privacy = record.get("privacy")
     if privacy is None or isinstance(privacy, str):
         return None
     try:
-        return review_guarantee(PrivacyGuarantee.model_validate(privacy))
+        stated = PrivacyGuarantee.model_validate(privacy)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        what = f"'{where}': {first['msg']}" if where else "it is not an object"
-        return GuaranteeReview(claim=None, worth="unknown", text=f"cannot be read ({what[:200]})")
+        return GuaranteeReview(claim=None, worth="unknown", text=f"cannot be read ({_first(error)})")
+    try:
+        mechanism, others = mechanism_of(record, stated)
+        check_parameters(mechanism.sampling, mechanism.noise.multiplier, stated.delta)
+    except (UsageError, ValueError, KeyError, TypeError, AttributeError) as error:
+        why = error.problem if isinstance(error, UsageError) else _UNSTATED
+        why = f"{_UNSTATED} ({_first(error)})" if isinstance(error, ValidationError) else why
+        return _unaccounted(stated, "unknown", f"cannot be confirmed: {why}")
+    differs = [one for one in (*others, *_statements(record, stated, mechanism)) if one[1] != one[2]]
+    if not differs:
+        return _accounted(stated, mechanism)
+    where, said, held = differs[0]
+    more = f"; so do {len(differs) - 1} more statements" if len(differs) > 1 else ""
+    text = f"the record contradicts itself: '{where}' is {_short(said)}, and {_short(held)} by its mechanism{more}"
+    return _unaccounted(stated, "contradicted", text)
 
 
-def review_guarantee(stated: PrivacyGuarantee) -> GuaranteeReview:
-    """Recompute the epsilon of a guarantee, and summarise the result in a sentence."""
-    warnings = guarantee_warnings(
+def _unaccounted(stated: PrivacyGuarantee, worth: Worth, text: str) -> GuaranteeReview:
+    """The review of a guarantee without a mechanism that could be accounted for."""
+    return GuaranteeReview(
+        claim=stated,
+        worth=worth,
+        text=text,
+        claimed_accuracy=accuracy_bound(stated.epsilon, stated.delta),
+        reconstruction=_allowed(stated.epsilon, stated.delta, None),
+        warnings=_warnings(stated),
+    )
+
+
+def mechanism_of(record: Mapping[str, Any], stated: PrivacyGuarantee) -> tuple[Mechanism, list[_Statement]]:
+    """The mechanism that a record states, or that its settings determine, and where both differ.
+
+    Args:
+        record: Content of a ``training.json``.
+        stated: Its guarantee.
+
+    Raises:
+        UsageError: The parts do not compose.
+        ValueError, KeyError, TypeError, AttributeError: There is none.
+    """
+    serialised = record["privacy"].get("mechanism")
+    written = None if serialised is None else Mechanism.model_validate(serialised)
+    identity = record.get("identity")
+    if not isinstance(identity, dict):
+        if written is None:
+            raise KeyError("identity")
+        return written, []
+    rounds, privacy = identity["settings"], identity["privacy"]
+    name = rounds.get("codec", "float32")
+    codec = written.phases[-1].part(Codec) if written else None
+    rebuilt = Mechanism.of(
+        identity["mode"],
+        rounds,
+        privacy,
+        record["clients"],
+        privacy["noise_multiplier"] or stated.noise_multiplier,
+        lossy=codec.lossy if codec and codec.name == name and name not in CODECS else None,
+        secure=record.get("secure_aggregation") is True,
+        quorum=record.get("quorum"),
+        pretraining=identity.get("pretraining"),
+    )
+    if written is None:
+        return rebuilt, []
+    ours, theirs = (dict(_leaves(one.model_dump(mode="json"), "privacy.mechanism")) for one in (written, rebuilt))
+    return written, [(where, ours.get(where), theirs.get(where)) for where in ours | theirs]
+
+
+def _statements(record: Mapping[str, Any], stated: PrivacyGuarantee, mechanism: Mechanism) -> Iterator[_Statement]:
+    """What else the record states of its mechanism."""
+    drawn, last, noise = stated.sampling, mechanism.phases[-1], mechanism.noise
+    yield from (
+        ("privacy.rounds", stated.rounds, mechanism.rounds),
+        ("privacy.noise_multiplier", stated.noise_multiplier, noise.multiplier),
+        ("privacy.clip", stated.clip, last.part(Clip).bound),
+        ("privacy.sampling.kind", drawn.kind, mechanism.kind),
+        ("privacy.sampling.client_rate", drawn.client_rate, mechanism.draw.client_rate),
+        ("privacy.sampling.provider_rate", drawn.provider_rate, mechanism.draw.provider_rate),
+        ("privacy.noise", stated.noise, noise.carrier),
+        ("privacy.quorum", stated.quorum, noise.quorum),
+        ("privacy.noise_generator", stated.noise_generator in SECRET_GENERATORS, noise.secret),
+        ("rounds", record.get("rounds", last.rounds), last.rounds),
+        ("clients", record.get("clients", mechanism.sum.clients), mechanism.sum.clients),
+    )
+    if (over := stated.composed) is not None:
+        below = stated.accounting == "valid" and over.epsilon < stated.epsilon * (1 - TOLERANCE)
+        yield "privacy.composed.delta", over.delta, stated.delta
+        yield "privacy.composed.epsilon", "below that of this run" if below else "", ""
+    identity = record.get("identity")
+    if not isinstance(identity, dict):
+        return
+    given = identity["privacy"]
+    yield from (
+        ("mode", record.get("mode", identity["mode"]), identity["mode"]),
+        ("privacy.delta", stated.delta, given["delta"]),
+        ("privacy.accounting", stated.accounting, given["accounting"]),
+        ("privacy.providers", stated.providers, given.get("public_providers") or stated.providers),
+    )
+    if (target := given.get("epsilon")) is not None:
+        reached = mechanism.spent(stated.delta, stated.accounting).epsilon
+        met = (1 - _TARGET) * target - _TARGET <= reached <= (1 + TOLERANCE) * target
+        yield "privacy.noise_multiplier", "" if met else "for another epsilon", ""
+
+
+def _accounted(stated: PrivacyGuarantee, mechanism: Mechanism) -> GuaranteeReview:
+    """Recompute epsilon, and summarise the result in a sentence."""
+    kind, warnings = mechanism.kind, _warnings(stated)
+    valid, published = (mechanism.spent(stated.delta, how) for how in ("valid", "published"))
+    comparable = stated.unit.casefold() == mechanism.unit and stated.adjacency.casefold() in ADJACENCIES[kind]
+    if not comparable:
+        warnings.append(f"recomputed for '{mechanism.adjacency}', but stated for '{stated.unit}', '{stated.adjacency}'")
+    weaker = valid.epsilon - stated.epsilon > TOLERANCE * valid.epsilon
+    if weaker:
+        warnings.append(f"the stated epsilon is {stated.epsilon:g}, the recomputed epsilon is {valid.epsilon:.2f}")
+    unsure = _unsure(stated, comparable=comparable)
+    covered = comparable and not stated.forced_participation
+    prv, prv_failure = prv_comparison(mechanism.sampling, mechanism.noise.multiplier, stated.delta)
+    curve = SampledGaussian(mechanism.sampling, mechanism.noise.multiplier, kind)
+    return GuaranteeReview(
+        claim=stated,
+        worth="weaker" if weaker and covered else "unknown" if unsure else "holds",
+        text=_weaker(stated, valid.epsilon)
+        if weaker and covered
+        else f"epsilon {valid.epsilon:.2f}, but {unsure}"
+        if unsure
+        else f"as stated: epsilon {valid.epsilon:.2f} for the {mechanism.rounds} rounds that were run",
+        epsilon=valid.epsilon,
+        accountant=valid.accountant,
+        prv=prv if kind == "poisson" else None,
+        prv_failure=prv_failure if kind == "poisson" else "it covers Poisson sampling only",
+        renyi=valid.renyi,
+        published=published.epsilon if mechanism.draw.client_rate < 1 or kind == "fixed-size" else None,
+        claimed_accuracy=accuracy_bound(stated.epsilon, stated.delta),
+        largest_accuracy=(1 + curve.total_variation) / 2 if covered else None,
+        reconstruction=_allowed(valid.epsilon, stated.delta, curve)
+        if covered
+        else _allowed(stated.epsilon, stated.delta, None),
+        parts=mechanism.sentences(),
+        not_covered=mechanism.not_covered(),
+        warnings=warnings,
+    )
+
+
+def _unsure(stated: PrivacyGuarantee, *, comparable: bool) -> str:
+    """Reason why the guarantee is not confirmed although epsilon is; empty where it is."""
+    if stated.forced_participation:
+        return "the accountants do not cover forced participation"
+    if not comparable:
+        return "another unit or adjacency is stated"
+    if stated.noise_generator not in SECRET_GENERATORS:
+        return "only against adversaries who cannot regenerate the noise"
+    if stated.providers is None:
+        return f"no number of providers is stated, with which delta {stated.delta:g} can be compared"
+    if stated.delta >= 1 / stated.providers:
+        return f"delta {stated.delta:g} allows one of {stated.providers} providers to be disclosed"
+    return ""
+
+
+def _weaker(stated: PrivacyGuarantee, epsilon: float) -> str:
+    if stated.accounting == "published" and stated.sampling.client_rate < 1:
+        return (
+            f"published accounting: effective epsilon {epsilon:.2f}, because the server and the other "
+            "providers' updates reveal the participation of a client"
+        )
+    return f"effective epsilon {epsilon:.2f} instead of the stated {stated.epsilon:g}"
+
+
+def _warnings(stated: PrivacyGuarantee) -> list[str]:
+    return guarantee_warnings(
         delta=stated.delta,
         epsilon=stated.epsilon,
         accountant=stated.accountant,
@@ -58,49 +252,7 @@ def review_guarantee(stated: PrivacyGuarantee) -> GuaranteeReview:
         rounds=stated.rounds,
         rounds_accounted=stated.rounds_accounted,
         forced_participation=stated.forced_participation,
-        noise_generator=stated.noise_generator,
-    )
-    kind = stated.sampling.kind
-    comparable = _is_comparable(stated)
-    if not comparable:
-        warnings.append(
-            f"recomputed for a provider, {_ADJACENCY[kind]}, but stated for '{stated.unit}', '{stated.adjacency}'"
-        )
-    try:
-        valid = privacy_spent(stated.sampled(), stated.noise_multiplier, stated.delta, kind=kind)
-        published = privacy_spent(stated.sampled(), stated.noise_multiplier, stated.delta, "published", kind)
-    except UsageError as error:
-        return GuaranteeReview(
-            claim=stated,
-            worth="unknown",
-            text=f"cannot be recomputed: {error.problem}",
-            claimed_accuracy=accuracy_bound(stated.epsilon, stated.delta),
-            reconstruction=_allowed(stated.epsilon, stated.delta, None),
-            warnings=warnings,
-        )
-    secret = stated.noise_generator.casefold().startswith(CRYPTOGRAPHIC)
-    covered = comparable and not stated.forced_participation
-    weaker = valid.epsilon > stated.epsilon + max(ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE * valid.epsilon)
-    if weaker:
-        warnings.append(f"the stated epsilon is {stated.epsilon:g}, the recomputed epsilon is {valid.epsilon:.2f}")
-    prv, prv_failure = prv_comparison(stated.sampled(), stated.noise_multiplier, stated.delta)
-    mechanism = SampledGaussian(stated.sampled(), stated.noise_multiplier, kind)
-    return GuaranteeReview(
-        claim=stated,
-        worth="weaker" if weaker and covered else "holds" if covered and secret else "unknown",
-        text=_text(stated, valid, weaker=weaker, comparable=comparable, secret=secret),
-        epsilon=valid.epsilon,
-        accountant=valid.accountant,
-        prv=prv if kind == "poisson" else None,
-        prv_failure=prv_failure if kind == "poisson" else "it covers Poisson sampling only",
-        renyi=valid.renyi,
-        published=published.epsilon if stated.sampling.client_rate < 1 or kind == "fixed-size" else None,
-        claimed_accuracy=accuracy_bound(stated.epsilon, stated.delta),
-        largest_accuracy=(1 + mechanism.total_variation) / 2 if covered else None,
-        reconstruction=_allowed(valid.epsilon, stated.delta, mechanism)
-        if covered
-        else _allowed(stated.epsilon, stated.delta, None),
-        warnings=warnings,
+        secret=stated.noise_generator in SECRET_GENERATORS,
     )
 
 
@@ -115,28 +267,25 @@ def _allowed(epsilon: float, delta: float, mechanism: SampledGaussian | None) ->
     ]
 
 
-def _is_comparable(stated: PrivacyGuarantee) -> bool:
-    """Whether unit and adjacency are those of the accountant for this kind of draw."""
-    names = {"poisson": ("add", "remove", "zero"), "fixed-size": ("replace", "zero")}[stated.sampling.kind]
-    return stated.unit.casefold() == "provider" and stated.adjacency.casefold().startswith(names)
+def _leaves(value: object, where: str) -> Iterator[tuple[str, object]]:
+    """Values of a serialised object by their places."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if inner is None:
+        yield where, value
+        return
+    for name, one in inner:
+        yield from _leaves(one, f"{where}.{name}")
 
 
-def _text(stated: PrivacyGuarantee, valid: PrivacySpent, *, weaker: bool, comparable: bool, secret: bool) -> str:
-    if stated.forced_participation:
-        least = f"; with Poisson sampling the effective epsilon would be {valid.epsilon:.2f}" if weaker else ""
-        return f"cannot be recomputed: the accountants do not cover forced participation{least}"
-    if not comparable:
-        return (
-            f"not comparable: epsilon {valid.epsilon:.2f} protects a provider, "
-            f"{_ADJACENCY[stated.sampling.kind]}, and another unit or adjacency is stated"
-        )
-    if not weaker and not secret:
-        return f"epsilon {valid.epsilon:.2f}, but only against adversaries who cannot regenerate the noise"
-    if not weaker:
-        return f"as stated: epsilon {valid.epsilon:.2f} for the {stated.rounds} rounds that were run"
-    if stated.accounting == "published" and stated.sampling.client_rate < 1:
-        return (
-            f"published accounting: effective epsilon {valid.epsilon:.2f}, because the server and the other "
-            "providers' updates reveal the participation of a client"
-        )
-    return f"effective epsilon {valid.epsilon:.2f} instead of the stated {stated.epsilon:g}"
+def _first(error: ValidationError) -> str:
+    """Place and kind of the first error; a name that is no field may be anybody's and is left out."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][: -1 if first["type"] == "extra_forbidden" else None])
+    return (f"'{where}': {first['msg']}" if where else "it is not an object")[:200]
+
+
+def _short(value: object) -> str:
+    """A number, or a text that this package writes; any other may name a company."""
+    if isinstance(value, str):
+        return f"'{value}'" if value in _WORDS else "another text"
+    return f"{value:.10g}" if isinstance(value, int | float) else "nothing" if value is None else "no number"

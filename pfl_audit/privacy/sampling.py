@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pfl_audit.errors import UsageError
 
@@ -43,3 +45,11 @@ class Sampling:
     def as_published(self) -> Sampling:
         """The same run by published accounting: every provider drawn independently with ``published_rate``."""
         return Sampling(1.0, self.published_rate, self.rounds)
+
+
+def clients_drawn(rounds: Mapping[str, Any], clients: int) -> int:
+    """Clients a round of ``clients`` (federated-docvqa-pilot, section 4, for a fraction)."""
+    fraction = rounds.get("client_fraction")
+    if fraction is None:
+        return int(rounds["clients_per_round"])
+    return int(clients * fraction + 1e-9)  # 100 * 0.29 is 28.999999999999996

@@ -87,7 +87,7 @@ def _plan_federated(federation: Federation, training: Training) -> dict[str, Any
         plan_record["pretraining"] = {"rounds": phase.settings.rounds, "estimate": taken}
         sent += _expected_messages(phase, plan, len(clients))
     if plan is not None:
-        plan_record["privacy"] = plan.claim(plan.sampling.rounds).model_dump(mode="json")
+        plan_record["privacy"] = plan.entry(plan.mechanism.sampling.rounds)
         plan_record["warnings"] = plan.warnings
     if federation.mode != "central-dp":
         size = payload_bytes(CODECS.named(federation.settings.codec).encode(trainable.read()))
@@ -112,7 +112,7 @@ def _expected_messages(federation: Federation, plan: PrivacyPlan | None, clients
 
 def _expected_clients(settings: FederatedSettings, plan: PrivacyPlan | None, clients: int) -> float:
     """Clients a round, in expectation."""
-    return float(settings.clients_drawn(clients)) if plan is None else plan.sampling.client_rate * clients
+    return float(settings.clients_drawn(clients)) if plan is None else plan.mechanism.sampling.client_rate * clients
 
 
 def _expected_steps(settings: FederatedSettings, plan: PrivacyPlan | None, clients: Sequence[Client]) -> float:
@@ -125,7 +125,7 @@ def _expected_steps(settings: FederatedSettings, plan: PrivacyPlan | None, clien
     if plan is None:
         share = settings.clients_drawn(len(clients)) / len(clients)
         return settings.rounds * share * sum(steps(sum(map(len, client.providers))) for client in clients)
-    rate = plan.sampling.client_rate * plan.sampling.provider_rate
+    rate = plan.mechanism.sampling.client_rate * plan.mechanism.sampling.provider_rate
     return settings.rounds * rate * sum(steps(len(rows)) for client in clients for rows in client.providers)
 
 

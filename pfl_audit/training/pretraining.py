@@ -57,19 +57,6 @@ class Pretraining:
                 f"there is no task of self-pretraining '{unknown[0]:.40}'", f"Give some of: {','.join(Task)}"
             )
 
-    def check_phases(self, later: FederatedSettings, privacy: PrivacySettings | None) -> None:
-        """Raise UsageError if the rounds of both phases cannot have one guarantee."""
-        if privacy is not None and privacy.sampling == "fixed-size":
-            raise UsageError(
-                "groups of a fixed size are accounted for one phase",
-                "Leave out --pretrain, or choose another --sampling",
-            )
-        if later.client_memory != "none":
-            raise UsageError(
-                "a dual variable between rounds is of private runs of one phase",
-                "Leave out --client-memory or --pretrain",
-            )
-
     @property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks, each once."""

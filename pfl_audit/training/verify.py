@@ -28,11 +28,12 @@ from pfl_audit.privacy.document_canaries import (
 )
 from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee
 from pfl_audit.privacy.ledger import Ledger
-from pfl_audit.privacy.review import review_entry
+from pfl_audit.privacy.review import mechanism_of, review_record
 from pfl_audit.progress import Progress
 from pfl_audit.training.records import RECORD, commitment, private_path, public_part
 
-Status = Literal["verified", "measured", "contradicted", "not checked"]
+Status = Literal["verified", "measured", "contradicted", "unknown", "not checked"]
+"""``unknown``: what is stated could not be confirmed; ``not checked``: nothing is stated, or no file was given."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +79,22 @@ def verify_records(checkpoint: Path, expected: Expected) -> tuple[list[Verified]
     record = read_json(checkpoint / RECORD, remedy=remedy)
     if not isinstance(record, dict):
         raise AuditError(f"{checkpoint / RECORD} is no training record", remedy)
-    review = review_entry(record.get("privacy"))
-    return [_guarantee(review), *_data(record, checkpoint, expected)], review
+    review = review_record(record)
+    return [_guarantee(review), *_data(record, review, checkpoint, expected)], review
 
 
 def read_coins(checkpoint: Path, expected: Expected) -> tuple[Verified, Manifest | None]:
     """The coins of a checkpoint, held against every commitment that is known."""
-    path = checkpoint / CANARIES
+    path, record = checkpoint / CANARIES, read_json(checkpoint / RECORD)
+    stated = record.get("canaries") if isinstance(record, dict) else None
     if not is_there(path):
         if expected.commitment is not None or expected.nonce is not None:
             return Verified("coins", "contradicted", "the checkpoint reveals no coins of canaries"), None
+        if stated:
+            missing = f"{RECORD} has a commitment to canaries, and {CANARIES} is missing"
+            return Verified("coins", "unknown", missing), None
         return Verified("coins", "not checked", "the model was trained without --audit-canaries"), None
-    revealed, record = read_json(path), read_json(checkpoint / RECORD)
-    stated = record.get("canaries") if isinstance(record, dict) else None
+    revealed = read_json(path)
     known = expected.commitment or (stated.get("commitment") if isinstance(stated, dict) else None)
     try:
         manifest = Manifest.check(revealed if isinstance(revealed, dict) else {}, str(known))
@@ -185,11 +189,13 @@ def _batches(model: DocumentModel, queries: Sequence[Query]) -> Iterator[list[in
 def _guarantee(review: GuaranteeReview | None) -> Verified:
     if review is None:
         return Verified("guarantee", "not checked", "none is stated")
-    status: dict[str, Status] = {"holds": "verified", "weaker": "contradicted", "unknown": "not checked"}
-    return Verified("guarantee", status[review.worth], review.text)
+    status: dict[str, Status] = {"holds": "verified", "unknown": "unknown"}
+    return Verified("guarantee", status.get(review.worth, "contradicted"), review.text)
 
 
-def _data(record: Any, checkpoint: Path, expected: Expected) -> Iterator[Verified]:
+def _data(
+    record: dict[str, Any], review: GuaranteeReview | None, checkpoint: Path, expected: Expected
+) -> Iterator[Verified]:
     """Commitment to the documents, and the entry of the ledger."""
     data = record.get("data")
     stated = data.get("commitment") if isinstance(data, dict) else None
@@ -206,10 +212,19 @@ def _data(record: Any, checkpoint: Path, expected: Expected) -> Iterator[Verifie
     ledger = expected.ledger or (Path(named) if isinstance(named, str) else None)
     if stated is None or ledger is None or not (expected.ledger or is_there(ledger)):
         yield Verified("ledger", "not checked", "no ledger of the data is known (--ledger)")
-    elif Ledger(ledger).holds(str(stated)):
-        yield Verified("ledger", "verified", "the run is reserved in the ledger")
     else:
-        yield Verified("ledger", "contradicted", "the ledger does not have the run")
+        yield _reserved(Ledger(ledger), str(stated), record, review)
+
+
+def _reserved(ledger: Ledger, run: str, record: dict[str, Any], review: GuaranteeReview | None) -> Verified:
+    """The entry of the ledger, held against the cost of the mechanism that the record states."""
+    if not ledger.holds(run):
+        return Verified("ledger", "unknown", "the ledger does not have the run: it may be one of other data")
+    if review is None or review.claim is None or review.epsilon is None:
+        return Verified("ledger", "unknown", "the record states no mechanism whose cost could be compared")
+    if ledger.agrees(run, mechanism_of(record, review.claim)[0].cost(review.claim.delta)):
+        return Verified("ledger", "verified", "the run is reserved in the ledger at the cost of the stated mechanism")
+    return Verified("ledger", "contradicted", "the ledger has another cost for this run than the stated mechanism")
 
 
 def _committed(private: dict[str, Any], record: Any, stated: str) -> Verified:

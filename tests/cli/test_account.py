@@ -8,6 +8,7 @@ import pytest
 
 from pfl_audit.cli.main import run
 from tests.privacy.test_guarantee import CLAIM
+from tests.privacy.training_records import record_of
 
 PUBLISHED = ["--client-rate", "0.2", "--provider-rate", "1", "--steps", "10", "--delta", "1e-5"]
 ALONE = ["--sampling-rate", "0.2", "--steps", "10", "--delta", "1e-5"]
@@ -161,13 +162,30 @@ def test_bad_input_is_one_line(arguments: list[str], message: str, capsys: pytes
 
 
 def test_a_claim_is_reviewed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "training.json").write_text(json.dumps({"mode": "fl-dp", "privacy": CLAIM}))
-    found = as_json(capsys, "--review", str(tmp_path))
-    assert found["worth"] == "weaker"
-    assert run(["account", "--review", str(tmp_path / "training.json")]) == 0
+    (tmp_path / "training.json").write_text(json.dumps({"mode": "fl-dp", **record_of(CLAIM)}))
+    assert run(["account", "--review", str(tmp_path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["worth"] == "weaker"
+    assert run(["account", "--review", str(tmp_path / "training.json")]) == 1
     out = capsys.readouterr().out
     assert "stated    epsilon 8 at delta 1e-05" in out
     assert "review    published accounting: effective epsilon 14.46" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        ({}, 0, "as stated: epsilon 8.00 for the 30 rounds that were run"),
+        ({"rounds": 300}, 1, "the record contradicts itself: 'rounds' is 300, and 30 by its mechanism"),
+        ({"identity": None}, 3, "cannot be confirmed: its mechanism is not stated"),
+    ],
+)
+def test_a_record_is_compared_with_its_mechanism(
+    changes: dict[str, Any], code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = json.loads((Path(__file__).parents[2] / "fixtures/vt5-private/training.json").read_text())
+    (tmp_path / "training.json").write_text(json.dumps(record | changes))
+    assert run(["account", "--review", str(tmp_path)]) == code
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -200,14 +218,14 @@ def test_a_file_that_is_no_record_is_an_error(text: str, tmp_path: Path, capsys:
 @pytest.mark.parametrize("privacy", ['{"epsilon": NaN}', '{"epsilon": 1}', "[1]", "8"])
 def test_a_broken_claim_cannot_be_read(privacy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "training.json").write_text(f'{{"privacy": {privacy}}}')
-    assert run(["account", "--review", str(tmp_path)]) == 0
+    assert run(["account", "--review", str(tmp_path)]) == 3
     assert "review    cannot be read" in capsys.readouterr().out
 
 
 def test_terminals_obey_nothing_in_a_claim(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hostile = {**CLAIM, "unit": "\x1b[31mprovider", "accountant": "a\nb\u202e"}
     (tmp_path / "training.json").write_text(json.dumps({"privacy": hostile}))
-    assert run(["account", "--review", str(tmp_path)]) == 0
+    assert run(["account", "--review", str(tmp_path)]) == 3
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "\u202e" not in out

@@ -9,6 +9,7 @@ import pytest
 from pfl_audit.cli.main import run
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.training.federated.canaries import run as canary_run
+from tests.privacy.training_records import record_of
 
 CLAIM = {
     "epsilon": 7.98,
@@ -33,7 +34,7 @@ Write = Callable[..., str]
 def write(tmp_path: Path) -> Write:
     def record(**changes: Any) -> str:
         path = tmp_path / "training.json"
-        path.write_text(json.dumps({"privacy": {**CLAIM, **changes}}))
+        path.write_text(json.dumps(record_of({**CLAIM, **changes})))
         return str(path)
 
     return record
@@ -87,6 +88,7 @@ def test_an_epsilon_that_is_too_small_is_a_finding(write: Write, capsys: pytest.
         "sampling",
         "clip",
         "correlation",
+        "draws",
         "commitment",
     ]
 
@@ -99,7 +101,7 @@ def test_an_epsilon_that_is_too_small_is_a_finding(write: Write, capsys: pytest.
         ({}, ["--clients", "0"], 4, "cannot be divided among 0 clients"),
         ({}, ["--nonce", "a\nb"], 4, "the nonce is not one short line"),
         ({"rounds": 10_000_000, "rounds_accounted": 10_000_000}, [], 4, "do not fit in memory"),
-        ({"noise_multiplier": 1e300}, [], 4, "the noise multiplier is 1e+300"),
+        ({"noise_multiplier": 1e300}, [], 3, "the noise multiplier is 1e+300"),
         ({"clip": 1e300}, ["--canaries", "20"], 2, "the noisy sums are not finite"),
         ({"forced_participation": True}, [], 3, "forces a provider into empty rounds"),
         ({"epsilon": "eight"}, [], 2, "cannot be read"),

@@ -7,8 +7,10 @@ import pytest
 from pfl_audit.core.results import Target
 from pfl_audit.core.training_record import public_record, read_training
 from pfl_audit.files import write_json
-from pfl_audit.privacy.record_text import ADJACENCY, NOT_COVERED, SECRET_NOISE, SYSTEMS, without_free_text
+from pfl_audit.privacy.mechanism import ADJACENCY, SECRET_NOISE
+from pfl_audit.privacy.record_text import without_free_text
 from tests.privacy.test_guarantee import CLAIM
+from tests.privacy.training_records import mechanism_of_claim, record_of
 
 
 def read(tmp_path: Path, text: str | bytes) -> tuple[dict[str, Any] | None, Any]:
@@ -31,8 +33,8 @@ def test_a_record_without_a_claim(tmp_path: Path) -> None:
 
 
 def test_a_record_with_a_claim(tmp_path: Path) -> None:
-    record, review = read(tmp_path, json.dumps({"privacy": CLAIM}))
-    assert record == {"privacy": CLAIM}
+    record, review = read(tmp_path, json.dumps(record_of(CLAIM)))
+    assert record == record_of(CLAIM)
     assert review.worth == "weaker"
 
 
@@ -64,8 +66,7 @@ NAMED = "SecretCorp"
 
 def test_of_a_record_only_numbers_and_words_of_ours_travel(tmp_path: Path) -> None:
     texts = dict.fromkeys(("unit", "adjacency", "accountant"), f"add {NAMED}")
-    claim = {**CLAIM, **texts, "noise_generator": f"cryptographic: {NAMED}", "not_covered": [NAMED, *NOT_COVERED]}
-    claim["systems"] = [NAMED, *SYSTEMS.values()]
+    claim = {**CLAIM, **texts, "noise_generator": f"cryptographic: {NAMED}", "mechanism": {NAMED: NAMED}}
     record = {
         "mode": "fl-dp",
         "task": NAMED,
@@ -84,10 +85,14 @@ def test_of_a_record_only_numbers_and_words_of_ours_travel(tmp_path: Path) -> No
     assert facts == {"mode": "fl-dp", "rounds": 10, "data": {"providers": 120}}
     assert review is not None
     assert review.claim is not None
-    assert review.claim.not_covered[: len(NOT_COVERED)] == list(NOT_COVERED)
-    assert len(review.claim.not_covered) == len(NOT_COVERED) + 1
-    assert review.claim.systems[:-1] == list(SYSTEMS.values())
-    assert review.worth == "unknown"  # a unit that is not ours
+    assert review.worth == "unknown"  # a mechanism that is none
+    assert NAMED not in review.model_dump_json()
+    named = mechanism_of_claim(CLAIM)
+    named["phases"][0]["parts"][-1]["strategy"] = NAMED
+    write_json(path, {**record, "privacy": {**claim, "mechanism": named}})
+    _, review = public_record(path)
+    assert review is not None
+    assert review.worth == "unknown"  # its settings are none
     assert NAMED not in review.model_dump_json()
 
 
@@ -102,6 +107,5 @@ def test_a_sentence_about_privacy_is_told_in_our_words(tmp_path: Path, said: str
 
 
 def test_a_claim_in_our_words_is_left_as_it_is() -> None:
-    ours = {**CLAIM, "adjacency": ADJACENCY, "not_covered": list(NOT_COVERED), "noise_generator": SECRET_NOISE}
-    ours["systems"] = list(SYSTEMS.values())
+    ours = {**CLAIM, "adjacency": ADJACENCY, "noise_generator": SECRET_NOISE}
     assert without_free_text(ours) == ours

@@ -255,7 +255,9 @@ def test_each_phase_has_its_own_rounds_and_the_same_clients(
 
     def watched(self: Federation, client: Client, trainer: Any, plan: Any, stream: Any) -> Any:
         rows = sum(map(len, client.providers))
-        seen.append((self.settings, plan.settings.clip, plan.sigma, client.number, client.tags, rows))
+        seen.append(
+            (self.settings, plan.settings.clip, plan.mechanism.noise.multiplier, client.number, client.tags, rows)
+        )
         return worker(self, client, trainer, plan, stream)
 
     monkeypatch.setattr(Federation, "worker", watched)

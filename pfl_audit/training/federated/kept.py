@@ -160,10 +160,10 @@ class KeptMessages:
         """Standard deviation of the noise of a message."""
         if self.plan is None:
             return 0.0
-        whole = self.plan.sigma * self.plan.settings.clip
-        if self.secure or self.plan.noise == "message":
+        whole = self.plan.mechanism.noise.multiplier * self.plan.settings.clip
+        if self.secure or self.plan.mechanism.noise.carrier == "message":
             return whole
-        return whole / sqrt(self.plan.quorum or participants)
+        return whole / sqrt(self.plan.mechanism.noise.quorum or participants)
 
     def _write(self, path: Path, vector: Tensor) -> None:
         parts = zip(self.trainable.names, self.trainable.parts(vector), strict=True)

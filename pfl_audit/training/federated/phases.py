@@ -169,7 +169,7 @@ def finish(
     """
     require_finite(state.weights)
     record: dict[str, Any] = {
-        "privacy": plan.claim(federation.rounds_before + state.round).model_dump(mode="json") if plan else None,
+        "privacy": plan.entry(federation.rounds_before + state.round) if plan else None,
         "rounds": state.round,
         "clients": clients,
         "history": state.history,

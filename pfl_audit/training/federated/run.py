@@ -43,6 +43,7 @@ class Federation:
         privacy: Settings of the private modes, or None.
         identity: Everything that decides the weights.
         secure: Whether updates are summed by secure aggregation, as numbers of 8 bytes.
+        quorum: Clients whose shares of the noise are the whole, where a private round may go on without others.
         ledger: Budget ledger of the data, or None where others keep it.
         budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
         pretraining: Phase of self-pretraining before, which spends of the same budget; None without.
@@ -57,6 +58,7 @@ class Federation:
     identity: dict[str, Any]
     device: str = "cpu"
     secure: bool = False
+    quorum: int | None = None
     ledger: Ledger | None = None
     budget_cap: float | None = None
     pretraining: Pretraining | None = None
@@ -101,9 +103,10 @@ class Federation:
         if self.privacy is None:
             return None
         providers = sum(len(client.providers) for client in clients) or None  # a Flower server does not know it
-        federated = replace(self.settings, rounds=self.rounds_before + self.settings.rounds)
-        plan = plan_privacy(self.mode, self.privacy, federated, len(clients), providers)
-        return replace(plan, systems=("pretraining", *plan.systems)) if self.pretraining else plan
+        return plan_privacy(
+            self.mode, self.privacy, self.settings, len(clients), providers,
+            secure=self.secure, quorum=self.quorum, pretraining=self.pretraining,
+        )  # fmt: skip
 
     def agree(self, clients: Sequence[Client], progress: Progress) -> PrivacyPlan | None:
         """Fix the privacy guarantee and report it.
@@ -112,7 +115,6 @@ class Federation:
             UsageError: More clients are asked for than there are, or a setting cannot be.
         """
         if self.pretraining:
-            self.pretraining.check_phases(self.settings, self.privacy)
             self.first(self.pretraining).check_round(len(clients), "--pretrain")
         self.check_round(len(clients))
         if self.privacy is not None and self.settings.weighting != "uniform":
@@ -129,16 +131,18 @@ class Federation:
             if plan.providers is not None:
                 for client in clients:
                     plan.settings.require_providers(client.number, len(client.providers))
-            promised = plan.spent_after(plan.sampling.rounds)
+            promised = plan.spent_after(plan.mechanism.sampling.rounds)
             progress.say(
-                f"noise multiplier {plan.sigma:.4f}: epsilon {promised.epsilon:.3f} at delta "
+                f"noise multiplier {plan.mechanism.noise.multiplier:.4f}: epsilon {promised.epsilon:.3f} at delta "
                 f"{plan.settings.delta:g} by {promised.accountant} ({plan.settings.accounting} accounting)"
             )
-            if plan.noise == "message":
+            if self.settings.client_memory != "none":
                 progress.say(
-                    f"every client adds all of the noise to its own message, and divides by {plan.client_divisor:g}, "
-                    "the providers to expect, for its dual variable"
+                    f"every client divides its own message by {plan.client_divisor:g}, the providers to expect, for "
+                    "its dual variable"
                 )
+            for sentence in plan.mechanism.sentences():
+                progress.say(sentence)
             for warning in plan.warnings:
                 progress.say(f"warning: {warning}")
         return plan
@@ -187,7 +191,7 @@ class Federation:
         if self.ledger is None:
             return plan, None
         names = {query.document.provider for query in queries}
-        together, largest = self.ledger.reserve(run, names, plan.cost, self.budget_cap)
+        together, largest = self.ledger.reserve(run, names, plan.mechanism.cost(plan.settings.delta), self.budget_cap)
         return replace(plan, composed=together), {"ledger": str(self.ledger.path), "epsilon": largest}
 
     @property
@@ -248,12 +252,12 @@ class Federation:
         """The worker of a client."""
         if plan is None:
             return Worker(client, trainer, None)
-        noise = GaussianNoise(plan.sigma, plan.settings.clip, stream)
+        noise = GaussianNoise(plan.mechanism.noise.multiplier, plan.settings.clip, stream)
         memory = None
-        if plan.noise == "message":
+        if self.settings.client_memory != "none":
             start = plan.settings.clip if self.settings.client_memory == "clgecl" else 0.0
             memory = DualMemory(self.out, self.digest, client.number, plan.client_divisor, start, stream)
-        private = ClientPrivacy(plan.settings, noise, stream, memory)
+        private = ClientPrivacy(plan.settings, noise, stream, memory, whole=plan.mechanism.noise.carrier == "message")
         return Worker(client, trainer, private, partial.Partial(self.out, self.digest))
 
 

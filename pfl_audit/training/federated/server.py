@@ -107,7 +107,7 @@ class Server:
     def __post_init__(self) -> None:
         """Sort the clients, and find the strategy."""
         self.clients = sorted(self.clients)
-        self._strategy = STRATEGIES.named(self.settings.strategy)
+        self.strategy = STRATEGIES.named(self.settings.strategy)
 
     def task(self, number: int) -> RoundTask:
         """Participants of a round: K of N, or each drawn independently, possibly none; with privacy in secret."""
@@ -118,8 +118,8 @@ class Server:
                 return RoundTask(number, self.settings.in_order(number, wanted))
             drawn = rng.choice(self.clients, wanted, replace=False)
             return RoundTask(number, tuple(sorted(int(client) for client in drawn)))
-        rate = self.plan.sampling.client_rate
-        if self.plan.kind == "fixed-size":
+        rate = self.plan.mechanism.sampling.client_rate
+        if self.plan.mechanism.kind == "fixed-size":
             every = len(self.clients)
             chosen = self.stream.fixed_size_sample(self.settings.clients_drawn(every), every, "clients", number)
             return RoundTask(number, tuple(self.clients[at] for at in chosen))
@@ -206,14 +206,14 @@ class Server:
                 saved = time.monotonic()
         taken = [client for client in task.clients if client not in state.absent]
         if self.plan is not None:
-            if not task.clients and self.plan.noise == "sum":
+            if not task.clients and self.plan.mechanism.noise.carrier == "sum":
                 total += self._whole_noise(len(total), task.number)
             total /= self.plan.denominator
         else:
             total /= max(1, state.kept)
             if self.settings.weighting == "data-printed":
                 total /= max(1, len(taken))
-        state.weights = self._strategy.step(state.weights, total, state.memory, self.settings.server_rate)
+        state.weights = self.strategy.step(state.weights, total, state.memory, self.settings.server_rate)
         state.taken.append(taken)
         state.round, state.done, state.absent, state.kept, state.total = state.round + 1, 0, [], 0, None
 
@@ -225,5 +225,5 @@ class Server:
         """Full noise for rounds without participants, so that an empty round is indistinguishable."""
         if self.plan is None:
             raise AssertionError("only private runs add noise")
-        noise = GaussianNoise(self.plan.sigma, self.plan.settings.clip, self.stream)
+        noise = GaussianNoise(self.plan.mechanism.noise.multiplier, self.plan.settings.clip, self.stream)
         return noise.share(size, number, SERVER, 1)

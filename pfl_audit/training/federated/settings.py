@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from pfl_audit.errors import UsageError
+from pfl_audit.privacy.guarantee import NoiseScope
+from pfl_audit.privacy.sampling import clients_drawn
 from pfl_audit.training.settings import (
     BatchSize,
     FreezeVisual,
@@ -121,9 +123,7 @@ class FederatedSettings:
 
     def clients_drawn(self, clients: int) -> int:
         """Clients a round of ``clients``, without privacy (federated-docvqa-pilot, section 4, for a fraction)."""
-        if self.client_fraction is None:
-            return self.clients_per_round
-        return int(clients * self.client_fraction + 1e-9)  # 100 * 0.29 is 28.999999999999996
+        return clients_drawn(asdict(self), clients)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
@@ -181,6 +181,13 @@ class PrivacySettings:
         ),
     ] = None
     denominator: Annotated[_Positive | None, Field(description="Divisor of a round's sum of updates, instead.")] = None
+    noise: Annotated[
+        NoiseScope,
+        Field(
+            description="Carrier of the noise: sum, of which every client adds its share, or message: all of it on the "
+            "message of every client, fl-dp only."
+        ),
+    ] = "sum"
     noise_seed: Annotated[int | None, Field(description="Repeatable noise: private only while the seed is secret.")] = (
         None
     )
@@ -224,10 +231,14 @@ class PrivacySettings:
                 "Lower --minimum-providers, or merge clients",
             )
 
+    def public_number(self, clients: int) -> int | None:
+        """Number of providers that may be known, at least; None where none is."""
+        return clients * self.minimum_providers if self.minimum_providers else self.public_providers
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
-        added = ("providers_per_round", "minimum_providers")
-        return {k: v for k, v in asdict(self).items() if k not in added or v is not None}
+        added = {"providers_per_round": None, "minimum_providers": None, "noise": "sum"}
+        return {k: v for k, v in asdict(self).items() if k not in added or v != added[k]}
 
     def to_public(self) -> dict[str, Any]:
         """As JSON without the seed of the noise: an observer with the seed can remove the noise."""

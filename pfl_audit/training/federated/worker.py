@@ -30,13 +30,15 @@ class ClientPrivacy:
         settings: Decide which of its providers take part in a round.
         noise: Noise of a round, of which the client adds its share.
         stream: Secret random stream of the sampling.
-        memory: Dual variable between rounds, or None. With one the client adds the full noise to its own message.
+        memory: Dual variable between rounds, or None.
+        whole: Whether the client adds the full noise to its own message, and not its share.
     """
 
     settings: PrivacySettings
     noise: GaussianNoise
     stream: SecretStream
     memory: DualMemory | None = None
+    whole: bool = False
 
 
 class Worker:
@@ -79,7 +81,7 @@ class Worker:
 
         Args:
             round_number: From 1.
-            participants: Number of participating clients; each adds its share of the noise, or with a memory all of it.
+            participants: Number of participating clients; each adds its share of the noise, or all of it.
             weights: The global model, float32 (size,).
             advance: Called for every finished provider.
 
@@ -112,7 +114,8 @@ class Worker:
             if self._partial and at < len(drawn):
                 self._partial.save(round_number, self.client.number, (at, total, tally, losses, norms))
         self._check()
-        total += self._privacy.noise.share(len(total), round_number, self.client.number, 1 if memory else participants)
+        shares = 1 if self._privacy.whole else participants
+        total += self._privacy.noise.share(len(total), round_number, self.client.number, shares)
         if memory and dual is not None:
             memory.keep(round_number, dual, weights, total)
         return Report(total, tally, tuple(losses), tuple(norms), rows=self._rows(jobs))

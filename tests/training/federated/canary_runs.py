@@ -10,10 +10,12 @@ import numpy as np
 from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import GuaranteeSampling, PrivacyGuarantee
+from pfl_audit.privacy.mechanism import Mechanism
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.canaries.report import CanaryReport, Family, family_of, report_on
 from pfl_audit.training.federated.canaries.run import Observation, observe
+from tests.privacy.training_records import mechanism_of_claim
 
 CLAIM = PrivacyGuarantee(
     epsilon=7.98,
@@ -57,7 +59,13 @@ def manifest(seed: int, canaries: int, guesses: int) -> Manifest:
 
 def run_canaries(claim: PrivacyGuarantee, drawn: Manifest, clients: int, seed: int | None = None) -> Observation:
     with TemporaryDirectory() as folder:
-        return observe(claim, drawn, clients, Path(folder), Silent(), noise_seed=seed)
+        return observe(claim, mechanism_for(claim, clients), drawn, clients, Path(folder), Silent(), noise_seed=seed)
+
+
+def mechanism_for(claim: PrivacyGuarantee, clients: int, **parts: Any) -> Mechanism:
+    """The mechanism of a claim; full noise on messages comes with a dual variable, unless it has a codec."""
+    dual = claim.noise == "message" and "codec" not in parts
+    return Mechanism.model_validate(mechanism_of_claim(claim.model_dump(), clients, dual=dual, **parts))
 
 
 def audited(

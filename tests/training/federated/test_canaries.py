@@ -30,6 +30,7 @@ from pfl_audit.training.federated.canaries.report import (
 )
 from pfl_audit.training.federated.canaries.run import Observation
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
+from tests.bench.canary_mutants import FAULTS, contradictions
 from tests.training.federated.canary_runs import (
     CLAIM,
     DUAL,
@@ -86,7 +87,7 @@ def reused(self: GaussianNoise, size: int, number: int, client: int, participant
         ("clip", unclipped, "times the stated norm"),
         ("share", without_noise, "the noise multiplier is"),
         ("share", divided_by_clients, "the noise multiplier is 0.3"),
-        ("share", reused, "the noise of two rounds has a correlation of 1"),
+        ("share", reused, "the noise of two sums or messages has a correlation of 1"),
     ],
 )
 def test_a_broken_trainer_is_contradicted(
@@ -100,7 +101,7 @@ def test_a_broken_trainer_is_contradicted(
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("claim", [GROUPS, DUAL, DUAL.model_copy(update={"sampling": GROUPS.sampling})])
 def test_a_larger_run_of_groups_and_duals_measures_the_mechanism(claim: PrivacyGuarantee) -> None:
-    report, observation = audited(1, canaries=4000, claim=claim)
+    report, observation = audited(3, canaries=4000, claim=claim)
     assert report.contradictions == ()
     assert 0.5 < report.epsilon < claim.epsilon
     assert 0.5 < report.epsilon_of_family < claim.epsilon
@@ -113,7 +114,7 @@ def test_a_larger_run_of_groups_and_duals_measures_the_mechanism(claim: PrivacyG
         found = getattr(report.estimates, name)
         assert found.low < truth < found.high
         assert found.high - found.low < width
-    assert observation.heard.all() == (claim.noise == "sum")
+    assert len(observation.noise) == claim.rounds if claim.noise == "sum" else len(observation.noise) > claim.rounds
 
 
 @pytest.mark.sampled(1)
@@ -139,11 +140,16 @@ def a_share_of_the_noise(self: GaussianNoise, size: int, number: int, client: in
         (GROUPS, "clip", unclipped, "times the stated norm"),
         (GROUPS, "share", without_noise, "the noise multiplier is"),
         (GROUPS, "share", divided_by_clients, "the noise multiplier is 0.6"),
-        (GROUPS, "share", reused, "the noise of two rounds has a correlation of 1"),
-        (DUAL, "clip", unclipped, "the noise of two rounds has a correlation of -0.99"),  # the dual carries it on
+        (GROUPS, "share", reused, "the noise of two sums or messages has a correlation of 1"),
+        (
+            DUAL,
+            "clip",
+            unclipped,
+            "the noise of two sums or messages has a correlation of -1",
+        ),  # the dual carries it on
         (DUAL, "share", without_noise, "the noise multiplier is"),
         (DUAL, "share", a_share_of_the_noise, "the noise multiplier is 0.38"),
-        (DUAL, "share", reused, "the noise of two rounds has a correlation of 1"),
+        (DUAL, "share", reused, "the noise of two sums or messages has a correlation of 1"),
     ],
 )
 def test_broken_trainers_of_groups_and_duals_are_contradicted(
@@ -162,17 +168,44 @@ def test_a_forged_guarantee_of_groups_is_contradicted() -> None:
     assert "epsilon is above the stated 1" in report.contradictions
 
 
-def test_rounds_without_noise_of_a_message_are_left_out_of_the_correlation() -> None:
-    """An oracle by pairs: the correlation over what both rounds have."""
+def test_correlation_is_that_of_the_pair_with_the_largest() -> None:
+    """An oracle by pairs."""
     rng = np.random.default_rng(3)
-    noise, heard = rng.normal(size=(4, 60)), rng.random((4, 60)) < 0.6
+    noise = rng.normal(size=(4, 60))
     noise[2] = noise[0] + 0.3 * rng.normal(size=60)
-    drawn = Observation(np.zeros((4, 2)), np.ones((4, 2), bool), np.where(heard, noise, np.nan), heard)
+    drawn = Observation(np.zeros((4, 2)), np.ones((4, 2), bool), noise)
     found = estimates_of(drawn, np.array([True, False]), 0.01).correlation
-    both = heard[0] & heard[2]
-    a, b = noise[0, both], noise[2, both]
-    assert found.value == pytest.approx(a @ b / np.sqrt(a @ a * (b @ b)))
+    assert found.value == pytest.approx(noise[0] @ noise[2] / np.sqrt(noise[0] @ noise[0] * (noise[2] @ noise[2])))
     assert found.low > 0
+
+
+def test_covariance_of_draws_is_the_mean_over_pairs_of_rounds() -> None:
+    """An oracle by pairs, over the rounds in which both are there."""
+    rng = np.random.default_rng(4)
+    seen, there = rng.normal(size=(5, 8)), rng.random((5, 8)) < 0.7
+    found = estimates_of(Observation(seen, there, rng.normal(size=(5, 9))), np.ones(8, bool), 0.01).draws
+    centred = np.array([row - row[active].mean() for row, active in zip(seen, there, strict=True)])
+    products = [
+        centred[first, one] * centred[second, one]
+        for one in range(8)
+        for first in range(5)
+        for second in range(first)
+        if there[first, one] and there[second, one]
+    ]
+    assert found.value == pytest.approx(np.mean(products))
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", ["one draw for the whole run", "shuffled passes for Poisson draws", "noise halved"])
+def test_faults_of_the_whole_mechanism_are_contradicted(name: str, packed: bool) -> None:
+    """With shares of the noise, and with rounded messages and an adaptive server."""
+    (fault,) = (one for one in FAULTS if one.name == name)
+    assert contradictions(fault, 1, packed=packed)
+
+
+def test_rounded_messages_and_an_adaptive_server_are_no_contradiction() -> None:
+    assert contradictions(None, 1, packed=True) == ()
 
 
 def test_canaries_without_effect_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +271,7 @@ def test_the_score_is_the_likelihood_ratio() -> None:
     nothing = np.empty((3, 0))
     for replaced in (False, True):
         seen = rng.normal(size=(3, 5)), rng.random((3, 5)) < 0.7
-        observation = Observation(*seen, nothing, nothing > 0, replaced)
+        observation = Observation(*seen, nothing, replaced)
         found = log_likelihood_ratio(observation, 0.8, 0.3)
         for canary in range(5):
             ratio = 1.0

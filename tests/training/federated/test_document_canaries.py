@@ -19,11 +19,13 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.synthetic.canaries import KEY, draw_canaries
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.protocol import DocumentModel
+from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.canary_coins import RECORD as CANARIES
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.document_canaries import bound_epsilon, smallest_epsilon
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.lower_bounds import Guesses
+from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.progress import Progress, Silent
 from pfl_audit.training import canaries, verify
 from pfl_audit.training.canaries import CanarySettings
@@ -210,7 +212,30 @@ def test_a_private_run_has_its_canaries_and_every_record(federate: Federate) -> 
     rewrite(private_path(out), budget={})
     assert status_of(verify_records(out, Expected())[0], "ledger") == "not checked"
     empty = federate.folder / "other.ledger.json"
-    assert status_of(verify_records(out, Expected(ledger=empty))[0], "ledger") == "contradicted"
+    assert status_of(verify_records(out, Expected(ledger=empty))[0], "ledger") == "unknown"
+    (out / CANARIES).unlink()
+    assert read_coins(out, Expected())[0].status == "unknown"  # the record has a commitment
+
+
+def test_what_the_ledger_holds_is_compared_with_the_record(federate: Federate) -> None:
+    """Public and private record changed alike, to three times the noise: the ledger has what was reserved."""
+    record = federate("out", "fl-dp", replace(PRIVATE, noise_seed=None, noise_multiplier=None, epsilon=8.0), QUICK)
+    out = federate.folder / "out"
+    assert status_of(verify_records(out, Expected())[0], "ledger") == "verified"
+    changed = json.loads(json.dumps(record["privacy"]))
+    sigma = 3 * changed["noise_multiplier"]
+    epsilon = privacy_spent(Sampling(1.0, 0.6, 3), sigma, 1e-5).epsilon
+    changed |= {"noise_multiplier": sigma, "epsilon": epsilon, "renyi": None, "composed": None}
+    changed["mechanism"]["phases"][0]["parts"][2]["multiplier"] = sigma
+    settings = {**record["identity"]["privacy"], "epsilon": epsilon}
+    for path in (out / RECORD, private_path(out)):
+        rewrite(path, privacy=changed, identity={**json.loads(path.read_text())["identity"], "privacy": settings})
+    lines, review = verify_records(out, Expected())
+    assert review is not None
+    assert review.worth == "holds"
+    assert {line.name: line.status for line in lines} == {
+        "guarantee": "verified", "documents": "verified", "ledger": "contradicted",
+    }  # fmt: skip
 
 
 def test_included_canaries_are_providers_of_every_client(federate: Federate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +356,7 @@ def test_the_command_verifies_and_its_exit_code_says_so(
     hostile = shutil.copytree(out, tmp_path / "hostile")
     for claim in ({"delta": 1e-320}, {"noise_multiplier": 1e-320}, {"noise_multiplier": 1e200}):
         rewrite(hostile / RECORD, privacy={**HONEST, **claim})
-        assert run(["verify", str(hostile), "-q"]) == 0
+        assert run(["verify", str(hostile), "-q"]) == 3
         assert "measured      canaries: measured epsilon at least" in capsys.readouterr().out
     empty = tmp_path / "empty"
     empty.mkdir()

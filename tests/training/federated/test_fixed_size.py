@@ -13,7 +13,8 @@ from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.ledger import Ledger
-from pfl_audit.privacy.review import review_guarantee
+from pfl_audit.privacy.mechanism import ADJACENCY, Mechanism
+from pfl_audit.privacy.review import review_record
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.canaries.run import check_run
@@ -44,10 +45,17 @@ def test_every_round_has_the_same_numbers_and_the_guarantee_replaces(federate: F
     assert claim.epsilon == wanted > privacy_spent(Sampling(2 / 3, 2 / 3, 3), 0.8, 1e-5).epsilon
     assert claim.composed is not None
     assert claim.composed.epsilon == wanted
-    assert review_guarantee(claim).worth == "holds"
-    assert review_guarantee(claim.model_copy(update={"epsilon": 0.9 * wanted})).worth == "weaker"
-    assert review_guarantee(claim.model_copy(update={"adjacency": "add or remove one provider"})).worth == "unknown"
-    check_run(claim, Manifest.draw(20, 2, ""), 2)  # update canaries test it
+    for change, worth in (
+        ({}, "holds"),
+        ({"epsilon": 0.9 * wanted, "composed": None}, "weaker"),
+        ({"adjacency": ADJACENCY}, "unknown"),
+    ):
+        review = review_record({**record, "privacy": {**record["privacy"], **change}})
+        assert review is not None
+        assert review.worth == worth
+    check_run(
+        claim, Mechanism.model_validate(record["privacy"]["mechanism"]), Manifest.draw(20, 2, ""), 2
+    )  # update canaries test it
 
 
 @pytest.mark.slow
@@ -91,7 +99,7 @@ def test_settings_that_cannot_be(privacy: PrivacySettings, federated: FederatedS
 def test_published_accounting_of_the_competition_is_worth_less() -> None:
     paper = replace(SECRET, providers_per_round=50, minimum_providers=400, noise_multiplier=0.468, clip=0.5)
     plan = plan_privacy("fl-dp", replace(paper, accounting="published"), replace(QUICK, rounds=5), 10)
-    assert (plan.sampling, plan.denominator) == (Sampling(0.2, 0.125, 5), 100)
+    assert (plan.mechanism.sampling, plan.denominator) == (Sampling(0.2, 0.125, 5), 100)
     (warning,) = (text for text in plan.warnings if text.startswith("published"))
     assert "participation of a client is known and a group of a fixed size is no Poisson sample" in warning
     valid = plan_privacy("fl-dp", paper, replace(QUICK, rounds=5), 10).claim(5)
@@ -100,12 +108,12 @@ def test_published_accounting_of_the_competition_is_worth_less() -> None:
 
 def test_a_ledger_holds_one_adjacency(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.json")
-    fixed = plan_privacy("fl-dp", SECRET, PAIRS, 3).cost
+    fixed = plan_privacy("fl-dp", SECRET, PAIRS, 3).mechanism.cost(SECRET.delta)
     alone, _ = ledger.reserve("first", ["Acme"], fixed)
     both, _ = ledger.reserve("second", ["Acme"], fixed)
     assert both.epsilon > alone.epsilon == fixed.epsilon
     with pytest.raises(UsageError, match="holds runs of the other adjacency"):
-        ledger.reserve("third", ["Acme"], plan_privacy("fl-dp", PRIVATE, PAIRS, 3).cost)
+        ledger.reserve("third", ["Acme"], plan_privacy("fl-dp", PRIVATE, PAIRS, 3).mechanism.cost(PRIVATE.delta))
     assert not ledger.holds("third")
 
 

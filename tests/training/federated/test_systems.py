@@ -13,16 +13,12 @@ import torch
 from pfl_audit.cli.main import run
 from pfl_audit.errors import UsageError
 from pfl_audit.models.vt5.training import open_training
-from pfl_audit.privacy.record_text import SYSTEMS
 from pfl_audit.progress import Silent
-from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.messages import Report, RoundTask
 from pfl_audit.training.federated.nf4 import BLOCK, NF4, nf4_levels
-from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.secure_rng import SecretStream, new_key
 from pfl_audit.training.federated.server import Server
 from pfl_audit.training.federated.settings import FederatedSettings, Weighting
-from pfl_audit.training.pretraining import Pretraining
 from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, local_trainer
 from tests.training.federated.test_refusals import Cut2
@@ -190,35 +186,17 @@ def test_data_weights_are_refused_under_privacy(federate: Federate) -> None:
 
 
 def test_a_private_run_may_use_an_adaptive_server(federate: Federate) -> None:
-    record = federate("out", "fl-dp", PRIVATE, settings=replace(QUICK, strategy="fedadam", codec="nf4"))
+    record = federate("out", "fl-dp", PRIVATE, settings=replace(QUICK, strategy="fedadam"))
     assert record["privacy"]["epsilon"] > 0
 
 
-@pytest.mark.parametrize(
-    ("change", "wanted"),
-    [
-        ({}, []),
-        ({"strategy": "fedadam"}, ["strategy"]),
-        ({"codec": "nf4"}, ["codec"]),
-        ({"optimizer": "momentum"}, ["local"]),
-        ({"proximal": 1.0}, ["local"]),
-        ({"client_memory": "clgecl"}, ["memory"]),
-    ],
-)
-def test_the_guarantee_says_what_a_system_changes(
-    change: dict[str, str | float], wanted: list[str], tmp_path: Path
-) -> None:
-    clients = [Client(number, ((), (), ()), (1, 2, 3)) for number in range(3)]
-    run = Federation("fl-dp", replace(QUICK, **change), PRIVATE, tmp_path, {})  # type: ignore[arg-type]
-    plan = run.plan(clients)
-    assert plan is not None
-    assert plan.claim(3).systems == [SYSTEMS[name] for name in wanted]
-    assert replace(plan, quorum=2).claim(3).systems == [SYSTEMS[name] for name in (*wanted, "quorum")]
-    if "client_memory" not in change:
-        both = replace(run, pretraining=Pretraining("tm")).plan(clients)
-        assert both is not None
-        assert both.claim(3).systems == [SYSTEMS[name] for name in ("pretraining", *wanted)]
-    groups = replace(PRIVATE, sampling="fixed-size", providers_per_round=2, minimum_providers=3, public_providers=None)
-    fixed = replace(run, privacy=groups).plan(clients)
-    assert fixed is not None
-    assert SYSTEMS["groups"] in fixed.claim(3).systems
+def test_rounded_messages_have_all_of_the_noise_each(federate: Federate) -> None:
+    """A sum of rounded messages is none of the noisy sum: with shares of the noise it is refused."""
+    packed = replace(QUICK, codec="nf4")
+    with pytest.raises(UsageError, match="with only a share of the noise each"):
+        federate("shares", "fl-dp", PRIVATE, settings=packed)
+    assert not (federate.folder / "shares").exists()
+    record = federate("whole", "fl-dp", replace(PRIVATE, noise="message"), settings=packed)
+    assert record["privacy"]["noise"] == "message"
+    alone = federate("alone", "central-dp", PRIVATE, settings=packed)
+    assert alone["privacy"]["epsilon"] == record["privacy"]["epsilon"]

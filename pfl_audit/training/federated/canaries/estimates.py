@@ -1,4 +1,4 @@
-"""Estimates of noise multiplier, sampling rate, clipping norm and correlation of the noise, from projections."""
+"""Estimates of noise multiplier, rate and independence of the draws, clip and correlation of the noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from pfl_audit.training.federated.canaries.run import Observation
 
 _COMPARED = 1000
-"""Number of rounds whose noise is compared with each other."""
+"""Number of sums or messages whose noise is compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,16 @@ class Estimates:
         noise_multiplier: sigma, from directions that no update has.
         sampling_rate: Probability that a provider of a participating client is drawn.
         clip: Norm of a clipped update, in clipping norms.
-        correlation: Correlation of the noise of two rounds, for the pair among the first 1,000 rounds whose correlation
-            is the furthest from 0 by its own standard error.
+        correlation: Correlation of the noise of two sums, or messages, for the pair among the first 1,000 of them whose
+            correlation is the furthest from 0.
+        draws: Covariance of the draws of a provider in two rounds, times the square of the clip.
     """
 
     noise_multiplier: Estimate
     sampling_rate: Estimate
     clip: Estimate
     correlation: Estimate
+    draws: Estimate
 
 
 def estimate(observation: Observation, coins: NDArray[np.bool_], error: float) -> Estimates:
@@ -56,15 +58,16 @@ def estimate(observation: Observation, coins: NDArray[np.bool_], error: float) -
         coins: Coins of the canaries, bool (canaries,).
         error: Above 0 and below 1.
     """
-    noise = observation.noise[observation.heard]
+    noise = observation.noise
     square = float(np.mean(np.square(noise))) if noise.size else 0.0
     sigma = _noise_multiplier(square, noise.size, error)
     included = np.ones_like(coins) if observation.replaced else coins
     signed = observation.projections * np.where(coins, 1.0, -1.0)
-    present = signed[:, included][observation.active[:, included]]
+    there = observation.active[:, included]
+    present = signed[:, included][there]
     rate, clip = _rate_and_clip(present, square, noise.size, error)
-    compared = observation.noise[:_COMPARED], observation.heard[:_COMPARED]
-    return Estimates(sigma, rate, clip, _correlation(*compared, error))
+    draws = _covariance_of_draws(signed[:, included], there, error)
+    return Estimates(sigma, rate, clip, _correlation(noise[:_COMPARED], error), draws)
 
 
 def _noise_multiplier(square: float, count: int, error: float) -> Estimate:
@@ -97,20 +100,40 @@ def _rate_and_clip(
     return found[0], found[1]
 
 
-def _correlation(noise: NDArray[np.float64], heard: NDArray[np.bool_], error: float) -> Estimate:
-    """By Fisher's transformation, over the directions that have noise in both rounds; all pairs share the error."""
-    noise, there = np.where(heard, noise, 0.0), heard.astype(np.float64)
-    counts = np.triu(there @ there.T, 1)
-    squares = np.square(noise) @ there.T  # sum of squares of one round, over the directions of another
-    norms = np.sqrt(squares * squares.T)
-    usable = (counts >= 4) & (norms > 0)
-    pairs = int(usable.sum())
-    if not pairs or (norms[counts >= 4] == 0).any():
+def _correlation(noise: NDArray[np.float64], error: float) -> Estimate:
+    """By Fisher's transformation; all pairs of rows share the error."""
+    rows, count = noise.shape
+    pairs = rows * (rows - 1) // 2
+    norms = np.sqrt(np.square(noise).sum(axis=1))
+    if not pairs or count < 4 or not norms.all():
         return Estimate(None, -1.0, 1.0)
-    table = np.divide(noise @ noise.T, norms, out=np.zeros_like(norms), where=usable)
-    scores = np.arctanh(np.clip(table, -1 + 1e-15, 1 - 1e-15))
-    widths = 1 / np.sqrt(np.maximum(counts - 2, 1.0))
-    at = np.unravel_index(np.argmax(np.abs(scores) / widths), scores.shape)
-    width = -float(ndtri(error / (2 * pairs))) * float(widths[at])
-    low, high = math.tanh(scores[at] - width), math.tanh(scores[at] + width)
-    return Estimate(float(table[at]), low, high)
+    table = np.triu(noise @ noise.T / np.outer(norms, norms), 1)
+    value = float(table.flat[np.argmax(np.abs(table))])
+    width = -float(ndtri(error / (2 * pairs))) / math.sqrt(count - 2)
+    centre = math.atanh(min(max(value, -1 + 1e-15), 1 - 1e-15))
+    return Estimate(value, math.tanh(centre - width), math.tanh(centre + width))
+
+
+def _covariance_of_draws(signed: NDArray[np.float64], there: NDArray[np.bool_], error: float) -> Estimate:
+    """Mean over canaries and pairs of rounds of the product of two projections, each less the mean of its round.
+
+    Noise of two rounds is independent, so this is the covariance of being drawn: 0 for independent draws, q - q² if one
+    draw serves all rounds, -q² if those of a pass are disjoint. The normal interval is over canaries.
+
+    Args:
+        signed: Projections with the sign of the update, float64 (rounds, canaries).
+        there: Rounds in which the client of a canary takes part, bool (rounds, canaries).
+        error: Above 0 and below 1.
+    """
+    counts = there.sum(axis=1, keepdims=True)
+    means = (signed * there).sum(axis=1, keepdims=True) / np.maximum(counts, 1)
+    centred = (signed - means) * there
+    products = (np.square(centred.sum(axis=0)) - np.square(centred).sum(axis=0)) / 2
+    rounds = there.sum(axis=0)
+    pairs = rounds * (rounds - 1) / 2
+    total = float(pairs.sum())
+    if signed.shape[1] < 2 or not total:
+        return Estimate(None, -1.0, 1.0)
+    value = float(products.sum()) / total
+    width = -float(ndtri(error / 2)) * math.sqrt(float(np.square(products - value * pairs).sum())) / total
+    return Estimate(value, value - width, value + width)

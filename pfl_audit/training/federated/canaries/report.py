@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
@@ -24,8 +25,8 @@ from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.training.federated.canaries.estimates import Estimates, estimate
 from pfl_audit.training.federated.canaries.run import Observation
 
-STATEMENTS = 6
-"""Four estimates and two bounds; each has an equal share of the error, so that all hold together."""
+STATEMENTS = 7
+"""Five estimates and two bounds; each has an equal share of the error, so that all hold together."""
 
 Family = Callable[[float], Mechanism]
 """Mechanisms by 1 / sigma, with sampling and rounds as stated."""
@@ -60,7 +61,13 @@ class CanaryReport:
         """As JSON."""
         claim, guesses = self.claim, self.guesses
         rate = claim.sampling.provider_rate
-        stated = {"noise_multiplier": claim.noise_multiplier, "sampling_rate": rate, "clip": 1.0, "correlation": 0.0}
+        stated = {
+            "noise_multiplier": claim.noise_multiplier,
+            "sampling_rate": rate,
+            "clip": 1.0,
+            "correlation": 0.0,
+            "draws": 0.0,
+        }
         estimates = {name: _finite(found) for name, found in asdict(self.estimates).items()}
         return {
             "contradictions": list(self.contradictions),
@@ -79,7 +86,11 @@ class CanaryReport:
 
 
 def _finite(found: dict[str, float | None]) -> dict[str, float | None]:
-    return {name: value if value is not None and np.isfinite(value) else None for name, value in found.items()}
+    """An estimate as JSON, with the deviation that four of five such runs find."""
+    low, high = (found[end] or 0.0 for end in ("low", "high"))
+    finds = (high - low) / 2 * (1 + float(ndtri(0.8)) / -float(ndtri(ERROR / STATEMENTS / 2)))
+    known = {**found, "finds": None if found["value"] is None else finds}
+    return {name: value if value is not None and np.isfinite(value) else None for name, value in known.items()}
 
 
 def family_of(claim: PrivacyGuarantee) -> Family:
@@ -152,5 +163,7 @@ def _contradicted_parameters(claim: PrivacyGuarantee, found: Estimates) -> list[
     if rate.low > stated[1]:
         contradictions.append(f"providers are drawn with rate {rate.value:.4g}, above the stated {stated[1]:.4g}")
     if correlation.low > 0 or correlation.high < 0:
-        contradictions.append(f"the noise of two rounds has a correlation of {correlation.value:.3g}")
+        contradictions.append(f"the noise of two sums or messages has a correlation of {correlation.value:.3g}")
+    if found.draws.low > 0 or found.draws.high < 0:
+        contradictions.append(f"draws of two rounds depend on each other: their covariance is {found.draws.value:.3g}")
     return contradictions

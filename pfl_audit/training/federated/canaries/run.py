@@ -20,15 +20,19 @@ from torch import Tensor, nn
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
+from pfl_audit.privacy.mechanism import Mechanism
+from pfl_audit.privacy.mechanism_parts import Clip, Codec, Dual
+from pfl_audit.privacy.mechanism_parts import Server as ServerPart
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.canaries.directions import Directions
 from pfl_audit.training.federated.clients import Client
-from pfl_audit.training.federated.codecs import FLOAT32
+from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.engine import LocalEngine
 from pfl_audit.training.federated.messages import Report, RoundTask
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.server import STATE_FILE, Server, ServerState
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
+from pfl_audit.training.federated.strategies import ServerStrategy
 from pfl_audit.training.federated.together import Job
 from pfl_audit.training.trainable import Trainable
 
@@ -49,16 +53,13 @@ class Observation:
         projections: On the directions of the canaries, float64 (rounds, canaries): of the noisy sum, or, where every
             client's message has the full noise, of the message of the canary's client.
         active: Whether the client of a canary takes part in a round, bool (rounds, canaries).
-        noise: The same on directions that no update has, float64 (rounds, n).
-        heard: Whether ``noise`` has a value in a round, bool (rounds, n): always, or where messages have the noise, in
-            the rounds of the client that the direction belongs to.
+        noise: On directions that no update has, float64 (n, m): a row for the sum of each round, or for each message.
         replaced: Whether the coin of a canary decides the sign of its update, and not whether it has one.
     """
 
     projections: NDArray[np.float64]
     active: NDArray[np.bool_]
     noise: NDArray[np.float64]
-    heard: NDArray[np.bool_]
     replaced: bool = False
 
 
@@ -90,16 +91,18 @@ class _CanaryTrainer:
 
 def observe(
     claim: PrivacyGuarantee,
+    mechanism: Mechanism,
     manifest: Manifest,
     clients: int,
     folder: Path,
     progress: Progress,
     noise_seed: int | None = None,
 ) -> Observation:
-    """Run all rounds of a guarantee with canaries.
+    """Run all rounds of a mechanism with canaries.
 
     Args:
-        claim: Decides sampling, rounds, clipping norm and noise.
+        claim: Stated guarantee of the mechanism.
+        mechanism: Decides draws, rounds, clip, noise and its carrier, codec, dual variable and server strategy.
         manifest: Decides which canaries are providers.
         clients: Number of clients that the canaries are divided among.
         folder: An empty one, for the secret key and the unfinished round.
@@ -110,12 +113,12 @@ def observe(
         NotAuditableError, UsageError: See check_run.
         AuditError: A noisy sum is not finite.
     """
-    check_run(claim, manifest, clients)
-    federation = _federation(claim, manifest.canaries, clients, folder, noise_seed)
-    return _observe(federation, claim, manifest, clients, progress)
+    check_run(claim, mechanism, manifest, clients)
+    federation = _federation(mechanism, claim.denominator, manifest.canaries, clients, folder, noise_seed)
+    return _observe(federation, mechanism, manifest, clients, progress)
 
 
-def check_run(claim: PrivacyGuarantee, manifest: Manifest, clients: int) -> None:
+def check_run(claim: PrivacyGuarantee, mechanism: Mechanism, manifest: Manifest, clients: int) -> None:
     """Refuse a run that cannot be.
 
     Raises:
@@ -126,44 +129,50 @@ def check_run(claim: PrivacyGuarantee, manifest: Manifest, clients: int) -> None
     if claim.forced_participation:
         raise NotAuditableError(
             "the guarantee forces a provider into empty rounds, which the trainer never does",
-            "Give that of a run of pfl-audit train",
+            "Account for Poisson draws",
         )
     if not 1 <= clients <= manifest.canaries:
         raise UsageError(
             f"{manifest.canaries} canaries cannot be divided among {clients} clients", "Give 1 to that many clients"
         )
-    if claim.sampling.kind == "fixed-size" and 0 in _groups(claim, manifest.canaries, clients):
+    if mechanism.kind == "fixed-size" and 0 in _groups(mechanism, manifest.canaries, clients):
         raise UsageError(
             f"of {clients} clients, or of the {manifest.canaries // clients} canaries of each, none would be drawn",
             "Raise --clients or --canaries",
         )
-    if claim.rounds * manifest.canaries > _MOST_PROJECTIONS:
-        most = _MOST_PROJECTIONS // claim.rounds
+    if mechanism.rounds * manifest.canaries > _MOST_PROJECTIONS:
+        most = _MOST_PROJECTIONS // mechanism.rounds
         raise UsageError(
-            f"{manifest.canaries} canaries in {claim.rounds} rounds do not fit in memory", f"Give at most {most}"
+            f"{manifest.canaries} canaries in {mechanism.rounds} rounds do not fit in memory", f"Give at most {most}"
         )
 
 
-def _groups(claim: PrivacyGuarantee, canaries: int, clients: int) -> tuple[int, int]:
+def _groups(mechanism: Mechanism, canaries: int, clients: int) -> tuple[int, int]:
     """Clients a round, and canaries of each, for groups of a fixed size: rounded down, so that no rate is exceeded."""
-    drawn, sampling = canaries // clients, claim.sampling
+    drawn, sampling = canaries // clients, mechanism.draw
     return int(clients * sampling.client_rate + _ROUNDING), int(drawn * sampling.provider_rate + _ROUNDING)
 
 
 def _federation(
-    claim: PrivacyGuarantee, canaries: int, clients: int, folder: Path, noise_seed: int | None
+    mechanism: Mechanism, denominator: float, canaries: int, clients: int, folder: Path, noise_seed: int | None
 ) -> Federation:
-    settings = FederatedSettings(rounds=claim.rounds, client_memory="clgecl" if claim.noise == "message" else "none")
+    last = mechanism.phases[-1]
+    dual = next((one.start for one in last.parts if isinstance(one, Dual)), None)
+    settings = FederatedSettings(
+        rounds=mechanism.rounds,
+        client_memory={None: "none", "random": "clgecl", "zero": "clgecl-zero"}[dual],  # type: ignore[arg-type]
+        codec=last.part(Codec).name,
+        strategy=last.part(ServerPart).strategy,
+    )
     privacy = PrivacySettings(
-        clip=claim.clip,
+        clip=last.part(Clip).bound,
         epsilon=None,
-        noise_multiplier=claim.noise_multiplier,
-        delta=claim.delta,
-        accounting="valid",
+        noise_multiplier=mechanism.noise.multiplier,
+        noise=mechanism.noise.carrier,
         noise_seed=noise_seed,
     )
-    if claim.sampling.kind == "fixed-size":
-        taking, providers = _groups(claim, canaries, clients)
+    if mechanism.kind == "fixed-size":
+        taking, providers = _groups(mechanism, canaries, clients)
         settings = replace(settings, clients_per_round=taking)
         privacy = replace(
             privacy, sampling="fixed-size", providers_per_round=providers, minimum_providers=canaries // clients
@@ -171,12 +180,24 @@ def _federation(
     else:
         privacy = replace(
             privacy,
-            sampling=claim.sampling.scheme,
-            client_rate=claim.sampling.client_rate,
-            provider_rate=claim.sampling.provider_rate,
-            denominator=claim.denominator,
+            sampling=mechanism.scheme,
+            client_rate=mechanism.draw.client_rate,
+            provider_rate=mechanism.draw.provider_rate,
+            denominator=denominator,
         )
     return Federation("fl-dp", settings, privacy, folder, {"canaries": True})
+
+
+class _Applied:
+    """A server strategy that also keeps the update that it applies."""
+
+    def __init__(self, strategy: ServerStrategy) -> None:
+        self._strategy = strategy
+        self.update = torch.zeros(0)
+
+    def step(self, weights: Tensor, update: Tensor, memory: dict[str, Tensor], rate: float) -> Tensor:
+        self.update = update.clone()
+        return self._strategy.step(weights, update, memory, rate)
 
 
 class _Overheard:
@@ -199,13 +220,14 @@ class _Overheard:
 
 
 def _observe(
-    federation: Federation, claim: PrivacyGuarantee, manifest: Manifest, count: int, progress: Progress
+    federation: Federation, mechanism: Mechanism, manifest: Manifest, count: int, progress: Progress
 ) -> Observation:
-    replaced, coins = claim.sampling.kind == "fixed-size", manifest.coins
+    replaced, coins = mechanism.kind == "fixed-size", manifest.coins
+    bound, whole = mechanism.phases[-1].part(Clip).bound, mechanism.noise.carrier == "message"
     # Where canaries are replaced, all of them are providers: noise alone is on further directions.
     every = manifest.canaries + (max(1, manifest.canaries // 2) if replaced else 0)
     directions = Directions(every, bytes.fromhex(manifest.salt))
-    length = claim.clip * (BESIDE_DUAL if claim.noise == "message" else LENGTH)
+    length = bound * (BESIDE_DUAL if federation.settings.client_memory != "none" else LENGTH)
     trainer = _CanaryTrainer(directions, length * np.where(coins, 1.0, -1.0))
     included = np.ones_like(coins) if replaced else coins
     clients = [_client(number, range(number, manifest.canaries, count), included) for number in range(count)]
@@ -215,34 +237,38 @@ def _observe(
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     path = federation.out / STATE_FILE
     server = Server(federation.settings, range(count), plan, stream, path, federation.digest)
+    server.strategy = applied = _Applied(server.strategy)
     state = ServerState(torch.zeros(directions.size))
-    seen = np.zeros((claim.rounds, every))
+    seen = np.zeros((mechanism.rounds, every))
     active = np.empty(seen.shape, dtype=np.bool_)
     home = np.arange(every) % count
+    still = np.append(~included, np.ones(every - len(coins), dtype=np.bool_))
+    noise = list[NDArray[np.float64]]()
 
     def hear(number: int, client: int, message: Tensor) -> None:
-        """Project a message, where messages have the full noise."""
-        if claim.noise == "message":
-            of_client = home == client
-            seen[number - 1, of_client] = directions.project((message / claim.clip).numpy())[of_client]
+        """Project a message as its observer decodes it, where messages have the full noise."""
+        if whole:
+            found = directions.project((message / bound).numpy())
+            seen[number - 1, home == client] = found[home == client]
+            noise.append(found[still])
 
-    engine = _Overheard(LocalEngine(workers, FLOAT32, torch.zeros(directions.size)), hear)
-    with progress.task("rounds with canaries", claim.rounds) as bar:
-        for at in range(claim.rounds):
+    codec = CODECS.named(federation.settings.codec)
+    engine = _Overheard(LocalEngine(workers, codec, torch.zeros(directions.size)), hear)
+    with progress.task("rounds with canaries", mechanism.rounds) as bar:
+        for at in range(mechanism.rounds):
             state.weights = torch.zeros(directions.size)
             server.run_round(state, engine, lambda _: None)
             active[at] = np.isin(home, state.taken[-1])
-            if claim.noise == "sum":
-                seen[at] = directions.project((state.weights * (plan.denominator / claim.clip)).numpy())
+            if not whole:
+                seen[at] = directions.project((applied.update * (plan.denominator / bound)).numpy())
+                noise.append(seen[at, still])
             bar.advance(1)
     if not np.isfinite(seen).all():
         raise AuditError(
             "the noisy sums are not finite", "Check clip, noise multiplier and denominator of the guarantee"
         )
-    heard = active if claim.noise == "message" else np.ones_like(active)
-    still = np.append(~included, np.ones(every - len(coins), dtype=np.bool_))
     canaries = slice(manifest.canaries)
-    return Observation(seen[:, canaries], active[:, canaries], seen[:, still], heard[:, still], replaced)
+    return Observation(seen[:, canaries], active[:, canaries], np.array(noise).reshape(-1, still.sum()), replaced)
 
 
 def _client(number: int, canaries: range, included: NDArray[np.bool_]) -> Client:

@@ -14,6 +14,7 @@ from pfl_audit.training import canaries as document_canaries
 from pfl_audit.training.canaries import CanarySettings
 from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.flower.refusal import RefusalError
+from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.pretraining import FOLDER, Pretraining
 from pfl_audit.version import __version__
@@ -69,41 +70,26 @@ class Agreement:
         self.settings.check()
         if self.pretraining is not None:
             self.pretraining.check()
-            self.pretraining.check_phases(self.settings, self.privacy)
             self.of_phase(FOLDER).settings.check()
         if self.secure and not CODECS.named(self.settings.codec).summable:
             raise UsageError(
                 f"messages in {self.settings.codec} cannot be summed securely", "Leave out --secagg, or --codec"
             )
-        if self.secure and self.settings.client_memory != "none":
-            raise UsageError(
-                "a dual variable between rounds needs the full noise on each message, which a secure sum does not have",
-                "Leave out --secagg, or --client-memory",
-            )
         if self.secure and self.settings.weighting != "uniform":
             raise UsageError(
                 "a secure sum weighs all updates alike", f"Leave out --secagg, or --weighting {self.settings.weighting}"
             )
-        if self.privacy is not None:
-            self.privacy.check()
-        if self.canaries is not None:
-            document_canaries.check(self.canaries, self.privacy)
         if self.quorum:
             self._check_quorum()
+        if self.privacy is not None:
+            self.privacy.check()
+            self.plan(self.privacy.noise_multiplier or 1.0)
+        if self.canaries is not None:
+            document_canaries.check(self.canaries, self.privacy)
 
     def _check_quorum(self) -> None:
         if self.secure:
             raise UsageError("a secure sum needs every client of the round", "Leave out --quorum, or --secagg")
-        if self.privacy is not None and self.privacy.sampling != "providers":
-            raise UsageError(
-                f"with --sampling {self.privacy.sampling} a round may have fewer clients than a quorum, and lack noise",
-                "Leave out --quorum, or --sampling",
-            )
-        if self.settings.client_memory != "none":
-            raise UsageError(
-                "with a dual variable every client's message has all of the noise, and a quorum is not accounted",
-                "Leave out --quorum, or --client-memory",
-            )
         most = self.clients
         if self.privacy is None:
             phases = [self, self.of_phase(FOLDER)] if self.pretraining else [self]
@@ -126,11 +112,25 @@ class Agreement:
         privacy = self.pretraining.private(self.privacy) if self.privacy else None
         return replace(self, settings=self.pretraining.federated(self.settings), privacy=privacy)
 
-    @property
-    def all_rounds(self) -> FederatedSettings:
-        """The settings with the rounds of all phases, which one guarantee covers."""
-        before = self.pretraining.pretrain_rounds if self.pretraining else 0
-        return replace(self.settings, rounds=before + self.settings.rounds)
+    def plan(self, sigma: float | None = None, phase: str = "") -> PrivacyPlan | None:
+        """The privacy guarantee by a party's own calculation, or None without privacy.
+
+        Args:
+            sigma: Noise multiplier, where it is known; None searches for it.
+            phase: That the plan is for, with its clip; the noise is that of all phases.
+
+        Raises:
+            UsageError: The parts do not compose, or the target cannot be reached.
+        """
+        if self.privacy is None:
+            return None
+        known = self.privacy if sigma is None else replace(self.privacy, noise_multiplier=sigma, epsilon=None)
+        plan = plan_privacy(
+            self.mode, known, self.settings, self.clients,
+            secure=self.secure, quorum=self.quorum or None, pretraining=self.pretraining,
+        )  # fmt: skip
+        private = self.of_phase(phase).privacy
+        return replace(plan, settings=private) if phase and private else plan
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; without self-pretraining or canaries as before there were any, to recognise earlier runs."""
@@ -163,7 +163,7 @@ class Agreement:
         }
         tables = {"rounds": asdict(self.settings)}
         if self.privacy is not None:
-            tables["privacy"] = self.privacy.to_dict()
+            tables["privacy"] = asdict(self.privacy)
         if self.pretraining is not None:
             tables["pretraining"] = self.pretraining.to_dict()
         if self.canaries is not None:

@@ -22,7 +22,7 @@ from pfl_audit.training.federated.flower.provider_overlap import provider_marks
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
 from pfl_audit.training.federated.messages import Report
-from pfl_audit.training.federated.plan import PrivacyPlan, plan_privacy
+from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.parts import places, split_queries
 from pfl_audit.training.run import refuse_trained_start
 
@@ -83,7 +83,7 @@ class FlowerClient:
                 "data": self._own.digest,
                 "places": places(self._own),
                 **counted,
-                "sigma": self._plan.sigma if self._plan else 0.0,
+                "sigma": self._plan.mechanism.noise.multiplier if self._plan else 0.0,
             }
         )
         if self.agreement.canaries is None:  # else once it knows which canaries are its providers
@@ -141,7 +141,7 @@ class FlowerClient:
             return
         try:
             planted = self._canaries.companies if self._canaries else set()
-            ledger.reserve(run, self._names | planted, plan.cost, self.config.budget_cap)
+            ledger.reserve(run, self._names | planted, plan.mechanism.cost(plan.settings.delta), self.config.budget_cap)
         except UsageError as error:
             raise RefusalError("its budget ledger refuses the run", "Its SuperNode's log says why") from error
 
@@ -191,10 +191,7 @@ class FlowerClient:
     @cached_property
     def _plan(self) -> PrivacyPlan | None:
         """Noise and cost of all phases by this client's own calculation, or None without privacy."""
-        agreed = self.agreement
-        if agreed.privacy is None:
-            return None
-        return plan_privacy(agreed.mode, agreed.privacy, agreed.all_rounds, agreed.clients)
+        return self.agreement.plan()
 
 
 def secure_vector(report: Report, *, private: bool, reach: float) -> Tensor:

@@ -21,6 +21,7 @@ from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_STATE
 from flwr.compat.common import recorddict_compat
 
+from pfl_audit.privacy.rounding import levels
 from pfl_audit.training.federated.flower import masks
 from pfl_audit.training.federated.flower.client_state import ClientState
 from pfl_audit.training.federated.flower.config import ClientConfig
@@ -31,7 +32,6 @@ from pfl_audit.training.federated.flower.round_config import (
     JOIN,
     ROUND,
     RoundConfig,
-    levels,
     question,
     read_question,
     span,

@@ -6,7 +6,6 @@ starts a process for every message, where nothing is shared but the page feature
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,6 @@ from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
 from pfl_audit.training.federated.local import LocalTrainer
 from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
-from pfl_audit.training.federated.plan import plan_privacy
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.worker import Worker
 from pfl_audit.training.parts import split_queries
@@ -88,9 +86,7 @@ def open_worker(
     trainer = LocalTrainer(trained, trainable, examples, settings, memory)
     if privacy is None:
         return Worker(client, trainer, None)
-    known = replace(privacy, noise_multiplier=sigma, epsilon=None)  # no second search for the noise
-    plan = plan_privacy(agreement.mode, known, settings, agreement.clients)
-    return federation.worker(client, trainer, plan, federation.stream())
+    return federation.worker(client, trainer, agreement.plan(sigma, phase), federation.stream())  # no second search
 
 
 def model_from(agreement: Agreement, config: ClientConfig, order: RoundConfig, decoded: Tensor) -> Tensor:

@@ -20,9 +20,10 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from pfl_audit.errors import AuditError
+from pfl_audit.privacy.rounding import levels
 from pfl_audit.training.federated.flower import masks
 from pfl_audit.training.federated.flower.messenger import Messenger
-from pfl_audit.training.federated.flower.round_config import RoundConfig, levels
+from pfl_audit.training.federated.flower.round_config import RoundConfig
 
 masks.install()
 

@@ -106,20 +106,18 @@ def _lead(grid: Grid, agreement: Agreement, config: ServerConfig, progress: Prog
         adapters, trainable = choose(model, agreement.lora, agreement.settings, pages)
         federation = Federation(
             agreement.mode, agreement.settings, agreement.privacy, out, identity, config.device,
-            secure=agreement.secure, pretraining=agreement.pretraining,
+            secure=agreement.secure, quorum=agreement.quorum or None, pretraining=agreement.pretraining,
             kept=kept_path(out) if config.keep_updates else None,
         )  # fmt: skip
         if agreement.privacy:
             held_record(out, identity, resumed=federation.begun)
         clients = [Client(number, ()) for number in range(agreement.clients)]
         plan = federation.agree(clients, progress)
-        if plan is not None:
-            plan = replace(plan, quorum=agreement.quorum or None)
 
         begin = trainable.read()
 
         def engine(part: Federation, plan: PrivacyPlan | None) -> Engine:
-            sigma = plan.sigma if plan else 0.0
+            sigma = plan.mechanism.noise.multiplier if plan else 0.0
             return FlowerEngine(messenger, nodes, agreement, run, sigma, config.grace, progress, begin, part.phase)
 
         training = Training(model, trainable, (), _held_out(config), progress, pages)

@@ -76,7 +76,7 @@ def test_a_quorum_adds_the_whole_noise(parties: Parties) -> None:
         ({"quorum": -1}, "a quorum of -1 was asked for"),
         (
             {"mode": "fl-dp", "privacy": replace(PRIVATE, sampling="clients"), "quorum": 2},
-            "with --sampling clients a round may have fewer clients",
+            "a quorum has the whole noise only where all clients take part",
         ),
     ],
 )

@@ -11,6 +11,7 @@ pytest.importorskip("flwr")
 from flwr.app import Message
 
 from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.privacy.mechanism import Mechanism
 from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.optimizers import Shampoo
 from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
@@ -80,7 +81,7 @@ def test_systems_end_with_the_local_model(
     assert ours["communication"] == local["communication"]
     if privacy:
         assert ours["privacy"] == {**local["privacy"], "composed": None}  # clients keep ledgers
-        assert len(ours["privacy"]["systems"]) == 2
+        assert len(Mechanism.model_validate(ours["privacy"]["mechanism"]).sentences()) == 2
     assert not list(parties.folder.rglob("optimizer-*"))
 
 
@@ -103,5 +104,5 @@ def test_a_client_below_the_minimum_refuses(parties: Parties) -> None:
 
 def test_a_secure_sum_has_no_full_noise_on_each_message(parties: Parties) -> None:
     agreement = parties.agreement(PRIVATE, settings=replace(QUICK, client_memory="clgecl"), secure=True)
-    with pytest.raises(UsageError, match="which a secure sum does not have"):
+    with pytest.raises(UsageError, match="a secure sum hides messages, each of which has all of the noise"):
         agreement.check()

@@ -1,0 +1,309 @@
+"""The private mechanism of a run: typed parts from a provider's update to the released weights.
+
+A run composes it before its first round and refuses what does not compose. Accounting, the statements of the training
+record, the review of a record from elsewhere, the canaries and the sentences of a report are computed from this object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from pfl_audit.errors import UsageError
+from pfl_audit.privacy.accounting import Accounting, PrivacySpent, privacy_spent
+from pfl_audit.privacy.guarantee import Rate, Rounds
+from pfl_audit.privacy.mechanism_parts import CODECS, AnyPart, Codec, Dual, Noise, One, Stage, Sum, said, shown
+from pfl_audit.privacy.pld import Kind
+from pfl_audit.privacy.renyi_filter import RunCost
+from pfl_audit.privacy.rounding import rounding_loss
+from pfl_audit.privacy.sampling import Sampling, clients_drawn
+
+ADJACENCY: Final = "add or remove one provider with all its documents"
+REPLACEMENT: Final = "replace one provider with all its documents"
+ADJACENCIES: Final[dict[str, tuple[str, ...]]] = {
+    "poisson": (ADJACENCY, "add/remove one provider"),
+    "fixed-size": (REPLACEMENT, "replace one provider"),
+}
+"""Names of the adjacency that each kind of draw is accounted for; the first is ours."""
+SECRET_NOISE: Final = "cryptographic: SHAKE-256 with a secret key"  # noqa: S105 - the name of a generator
+SEEDED_NOISE: Final = "SHAKE-256 with a key from a seed"
+SECRET_GENERATORS: Final = (SECRET_NOISE, "cryptographic: operating system")
+"""Names of noise generators that nobody can run again."""
+
+
+class Draw(BaseModel):
+    """Draws of a round, independent of those of others.
+
+    Attributes:
+        kind: Of each provider by itself (``poisson``), or of a fixed number without replacement.
+        client_rate: Probability that the client of a provider takes part, which is known.
+        provider_rate: Probability that it then takes part, which is secret.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    kind: Literal["poisson", "fixed-size"]
+    client_rate: Rate
+    provider_rate: Rate
+
+
+class Phase(BaseModel):
+    """Rounds of one task."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    task: Literal["pretraining", "questions"]
+    rounds: Rounds
+    parts: Annotated[tuple[AnyPart, ...], Field(max_length=20, strict=False)]
+
+    def part(self, of: type[One]) -> One:
+        """The only part of a type."""
+        return next(one for one in self.parts if isinstance(one, of))
+
+
+class Mechanism(BaseModel):
+    """The private mechanism of a run; one that does not compose cannot be made.
+
+    Raises:
+        UsageError: Parts do not follow from each other, or one has no guarantee where it stands.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    unit: Literal["provider"] = "provider"
+    draw: Draw
+    phases: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=2, strict=False)]
+
+    @model_validator(mode="after")
+    def _composes(self) -> Self:
+        for phase in self.phases:
+            self._check_order(phase)
+        if len({(phase.part(Noise), phase.part(Sum), phase.part(Codec)) for phase in self.phases}) > 1:
+            raise ValueError("both phases need the same noise, codec and sum|Use the same settings for both phases")
+        self._check_shares()
+        return self
+
+    def _check_order(self, phase: Phase) -> None:
+        stage: Stage = "update"
+        for one in phase.parts:
+            if one.takes != stage:
+                raise UsageError(f"{one.part} is applied to an {one.takes}, and not to an {stage}", "Order the parts")
+            stage = one.gives
+        kinds = [one.part for one in phase.parts]
+        if stage != "model" or len(set(kinds)) < len(kinds) or "codec" not in kinds:
+            raise UsageError("the parts do not lead once from an update to the weights", "Order the parts")
+        if phase.part(Codec).lossy and self._shared(phase):
+            raise UsageError(
+                f"messages in {shown(phase.part(Codec).name)} would be rounded with only a share of the noise each, "
+                "and their sum gives single messages away",
+                "Choose --noise message, which gives every message all of the noise, or leave out --codec",
+            )
+
+    def _shared(self, phase: Phase) -> bool:
+        """True where a message has only a share of the noise."""
+        return phase.part(Noise).carrier == "sum" and phase.part(Sum).clients > 1
+
+    def _check_shares(self) -> None:
+        noise, total, codec = self.noise, self.sum, self.phases[-1].part(Codec)
+        dual = any(isinstance(one, Dual) for phase in self.phases for one in phase.parts)
+        whole = self.draw.kind == "poisson" and self.draw.client_rate == 1
+        full = noise.carrier == "message"
+        # fmt: off
+        refused = (
+            (dual and not full, "a dual variable between rounds needs full noise on every message", "--noise sum"),
+            (dual and len(self.phases) > 1, "a dual variable between rounds is of private runs of one phase",
+             "--client-memory or --pretrain"),
+            (self.draw.kind == "fixed-size" and len(self.phases) > 1,
+             "groups of a fixed size are accounted for one phase", "--pretrain"),
+            (total.secure and full, "a secure sum hides messages, each of which has all of the noise", "--secagg"),
+            (total.secure and codec.lossy, f"messages in {shown(codec.name)} cannot be summed securely", "--codec"),
+            (noise.quorum and (total.secure or full or not whole),
+             "a quorum has the whole noise only where all clients take part, and each sends a share of it", "--quorum"),
+            (self.loss_of_sum == inf, "the noise is too small for the grid of a secure sum", "--secagg"),
+        )
+        # fmt: on
+        for refuse, problem, option in refused:
+            if refuse:
+                raise UsageError(problem, f"Leave out {option}")
+
+    @classmethod
+    def of(
+        cls,
+        mode: str,
+        rounds: Mapping[str, Any],
+        privacy: Mapping[str, Any],
+        clients: int,
+        multiplier: float,
+        *,
+        lossy: bool | None = None,
+        secure: bool = False,
+        quorum: int | None = None,
+        pretraining: Mapping[str, Any] | None = None,
+    ) -> Mechanism:
+        """The mechanism of a run by its settings, as ``FederatedSettings`` and ``PrivacySettings`` write them.
+
+        Args:
+            mode: central-dp or fl-dp.
+            rounds: Settings of the rounds.
+            privacy: Settings of privacy.
+            clients: Number of clients.
+            multiplier: Noise multiplier.
+            lossy: True for a codec that rounds; None for one of ours.
+            secure: True for sums by secure aggregation.
+            quorum: Clients whose shares are the whole noise, or None.
+            pretraining: Settings of self-pretraining, or None.
+
+        Raises:
+            UsageError: They do not compose.
+            KeyError, TypeError, ValueError: They are none.
+        """
+        central = mode == "central-dp"
+        if central and clients != 1:
+            raise UsageError(f"central training has one client, and {clients} are stated", "Correct the record")
+        name = "float32" if central else rounds.get("codec", "float32")
+        memory = rounds.get("client_memory", "none")
+        if memory != "none" and (central or privacy["accounting"] == "published"):
+            raise UsageError(
+                "a dual variable between rounds needs clients, and accounting with known participation",
+                "Choose --mode fl-dp and --accounting valid, or leave out --client-memory",
+            )
+        carrier = "message" if memory != "none" else privacy.get("noise", "sum")
+
+        def phase(task: str, number: int, clip: float, strategy: str) -> dict[str, Any]:
+            proximal = float(rounds.get("proximal", 0.0))
+            parts: list[dict[str, Any]] = [{"part": "local", "optimizer": rounds["optimizer"], "proximal": proximal}]
+            if memory != "none":
+                parts.append({"part": "dual", "start": "random" if memory == "clgecl" else "zero"})
+            parts += [
+                {"part": "clip", "bound": float(clip)},
+                {
+                    "part": "noise",
+                    "multiplier": float(multiplier),
+                    "carrier": carrier,
+                    "secret": privacy.get("noise_seed") in (None, False),
+                    "quorum": quorum or None,
+                },
+                {"part": "codec", "name": name, "lossy": CODECS[name] if lossy is None else lossy},
+                {"part": "sum", "clients": clients, "secure": secure},
+                {"part": "server", "strategy": strategy},
+            ]
+            return {"task": task, "rounds": number, "parts": parts}
+
+        phases = []
+        if pretraining:
+            clip = pretraining.get("pretrain_clip") or privacy["clip"]
+            strategy = pretraining.get("pretrain_strategy") or rounds["strategy"]
+            phases.append(phase("pretraining", pretraining["pretrain_rounds"], clip, strategy))
+        phases.append(phase("questions", rounds["rounds"], privacy["clip"], rounds["strategy"]))
+        return cls.model_validate({"draw": _draw(mode, rounds, privacy, clients), "phases": phases})
+
+    @property
+    def noise(self) -> Noise:
+        """Noise of every phase."""
+        return self.phases[-1].part(Noise)
+
+    @property
+    def sum(self) -> Sum:
+        """Sum of every phase."""
+        return self.phases[-1].part(Sum)
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of the draws."""
+        return self.draw.kind
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of all phases."""
+        return sum(phase.rounds for phase in self.phases)
+
+    @property
+    def sampling(self) -> Sampling:
+        """Sampling of a provider over all rounds."""
+        return Sampling(self.draw.client_rate, self.draw.provider_rate, self.rounds)
+
+    @property
+    def scheme(self) -> Literal["providers", "clients"]:
+        """What is drawn."""
+        return "providers" if self.draw.client_rate == 1 else "clients"
+
+    @property
+    def generator(self) -> str:
+        """Name of the noise generator."""
+        return SECRET_NOISE if self.noise.secret else SEEDED_NOISE
+
+    @property
+    def adjacency(self) -> str:
+        """Adjacency of data sets."""
+        return ADJACENCIES[self.kind][0]
+
+    def spent(self, delta: float, accounting: Accounting = "valid", rounds: int | None = None) -> PrivacySpent:
+        """Privacy that the first ``rounds`` rounds spend, all of them if None.
+
+        Raises:
+            UsageError: A value is out of range.
+        """
+        number = self.rounds if rounds is None else rounds
+        sampling = Sampling(self.draw.client_rate, self.draw.provider_rate, number)
+        found = privacy_spent(sampling, self.noise.multiplier, delta, accounting, self.kind)
+        pure = number * self.loss_of_sum
+        return PrivacySpent(found.epsilon + pure, delta, found.accountant, found.renyi + pure, accounting)
+
+    @property
+    def loss_of_sum(self) -> float:
+        """Privacy loss of a round by the rounding of a secure sum, nats."""
+        return rounding_loss(self.noise.multiplier, self.sum.clients) if self.sum.secure else 0.0
+
+    def cost(self, delta: float) -> RunCost:
+        """What the whole run spends of a budget, by valid accounting."""
+        return RunCost(
+            self.sampling, self.noise.multiplier, delta, self.spent(delta).epsilon, self.kind, self.loss_of_sum
+        )
+
+    def sentences(self) -> list[str]:
+        """What its parts change of the guarantee of FL-PROVIDER-DP, a sentence each."""
+        found = []
+        if len(self.phases) > 1:
+            rounds = " and ".join(str(phase.rounds) for phase in self.phases)
+            found.append(f"self-pretraining: epsilon counts the rounds of both phases, {rounds}")
+        if self.kind == "fixed-size":
+            found.append(
+                "groups of a fixed size: epsilon is for one provider replaced by another, which moves the sum by up "
+                "to twice the clip"
+            )
+        texts = (said(one) for phase in self.phases for one in phase.parts)
+        found += dict.fromkeys(text for text in texts if text)
+        if self.sum.secure:
+            found.append(
+                "secure sum: messages are rounded to a grid after the noise, which adds "
+                f"{self.rounds * self.loss_of_sum:.2g} to epsilon; a number beyond the grid ends the run"
+            )
+        return found
+
+    def not_covered(self) -> list[str]:
+        """What the guarantee does not cover, a sentence each."""
+        found = ["the choice of settings by looking at results"]
+        if self._shared(self.phases[-1]) and not self.sum.secure:
+            found.append("a server that sees single updates: each carries only its share of the noise")
+        found.append("rounding of noise and sums to float32, which are accounted as real numbers")
+        return found
+
+
+def _draw(mode: str, rounds: Mapping[str, Any], privacy: Mapping[str, Any], clients: int) -> dict[str, Any]:
+    """Draws of a round by its settings.
+
+    Raises:
+        UsageError: There are too few clients.
+    """
+    scheme = privacy["sampling"]
+    if scheme == "fixed-size":
+        drawn = clients_drawn(rounds, clients)
+        if mode != "fl-dp" or not 1 <= drawn <= clients:
+            raise UsageError(
+                f"{drawn} clients a round were asked for, and there are {clients}",
+                "Correct --clients-per-round; --sampling fixed-size is of --mode fl-dp",
+            )
+        rate = (privacy.get("providers_per_round") or 0) / (privacy.get("minimum_providers") or 1)
+        return {"kind": "fixed-size", "client_rate": drawn / clients, "provider_rate": rate}
+    client_rate = float(privacy["client_rate"]) if mode == "fl-dp" and scheme == "clients" else 1.0
+    return {"kind": "poisson", "client_rate": client_rate, "provider_rate": float(privacy["provider_rate"])}

@@ -1,0 +1,254 @@
+"""What composes, what is refused, and what a record may state beside its mechanism."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from itertools import combinations
+from math import exp, inf, log, pi, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pfl_audit.errors import UsageError
+from pfl_audit.privacy.mechanism import Mechanism
+from pfl_audit.privacy.review import review_record
+from pfl_audit.privacy.rounding import MOST_NUMBERS, levels, reach, rounding_loss
+from tests.privacy.test_guarantee import HONEST
+from tests.privacy.training_records import mechanism_of_claim
+
+ROUNDS: dict[str, Any] = {"rounds": 3, "clients_per_round": 2, "optimizer": "adamw", "strategy": "fedavg"}
+PRIVACY: dict[str, Any] = {
+    "sampling": "providers", "client_rate": 0.2, "provider_rate": 0.5, "clip": 1.0, "accounting": "valid",
+}  # fmt: skip
+GROUPS = {**PRIVACY, "sampling": "fixed-size", "providers_per_round": 2, "minimum_providers": 4}
+PRETRAINED = {"pretrain_rounds": 2}
+
+
+def compose(mode: str = "fl-dp", clients: int = 3, sigma: float = 0.8, **given: Any) -> Mechanism:
+    rounds = {**ROUNDS, **given.pop("rounds", {})}
+    privacy = {**PRIVACY, **given.pop("privacy", {})}
+    return Mechanism.of(mode, rounds, privacy, clients, sigma, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"rounds": {"codec": "nf4"}}, "messages in nf4 would be rounded with only a share"),
+        ({"rounds": {"codec": "zip"}, "lossy": True}, "messages in another would be rounded"),
+        ({"rounds": {"codec": "nf4"}, "privacy": {"noise": "message"}, "secure": True}, "a secure sum hides messages"),
+        ({"privacy": {"noise": "message"}, "quorum": 2}, "a quorum has the whole noise only"),
+        ({"secure": True, "quorum": 2}, "a quorum has the whole noise only"),
+        ({"privacy": {"sampling": "clients"}, "quorum": 2}, "a quorum has the whole noise only"),
+        ({"privacy": GROUPS, "quorum": 2}, "a quorum has the whole noise only"),
+        ({"privacy": GROUPS, "pretraining": PRETRAINED}, "accounted for one phase"),
+        ({"rounds": {"client_memory": "clgecl"}, "pretraining": PRETRAINED}, "of private runs of one phase"),
+        ({"rounds": {"client_memory": "clgecl"}, "secure": True}, "a secure sum hides messages"),
+        ({"rounds": {"client_memory": "clgecl"}, "privacy": {"accounting": "published"}}, "known participation"),
+        ({"rounds": {"client_memory": "clgecl"}, "mode": "central-dp", "clients": 1}, "needs clients"),
+        ({"secure": True, "sigma": 1e-8}, "too small for the grid"),
+        ({"privacy": GROUPS, "clients": 1}, "2 clients a round were asked for, and there are 1"),
+    ],
+)
+def test_what_has_no_guarantee_is_refused(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        compose(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentences"),
+    [
+        ({}, []),
+        ({"rounds": {"strategy": "fedadam"}}, ["server strategy (fedadam)"]),
+        ({"rounds": {"codec": "nf4"}, "mode": "central-dp", "clients": 1}, []),
+        ({"rounds": {"codec": "nf4"}, "clients": 1}, ["encoding of messages (nf4): no change"]),
+        (
+            {"rounds": {"codec": "nf4"}, "privacy": {"noise": "message"}},
+            ["full noise on every", "encoding of messages"],
+        ),
+        ({"rounds": {"optimizer": "sgd", "proximal": 1.0}}, ["local optimiser"]),
+        ({"rounds": {"client_memory": "clgecl"}}, ["dual variable", "full noise on every"]),
+        ({"quorum": 2}, ["rounds without some clients"]),
+        ({"privacy": GROUPS}, ["groups of a fixed size"]),
+        ({"pretraining": PRETRAINED}, ["self-pretraining: epsilon counts the rounds of both phases, 2 and 3"]),
+        ({"secure": True}, ["secure sum: messages are rounded to a grid after the noise, which adds 0 to epsilon"]),
+    ],
+)
+def test_sentences_follow_from_the_parts(given: dict[str, Any], sentences: list[str]) -> None:
+    mechanism = compose(**given)
+    said = mechanism.sentences()
+    assert len(said) == len(sentences)
+    assert all(one.startswith(start) for one, start in zip(said, sentences, strict=True))
+    assert Mechanism.model_validate(json.loads(mechanism.model_dump_json())) == mechanism
+
+
+def test_a_server_that_sees_shares_of_the_noise_is_said() -> None:
+    seen = {
+        name: any("single updates" in text for text in compose(**given).not_covered())
+        for name, given in {
+            "shares": {}, "secure": {"secure": True}, "alone": {"clients": 1},
+            "message": {"privacy": {"noise": "message"}},
+        }.items()
+    }  # fmt: skip
+    assert seen == {"shares": True, "secure": False, "alone": False, "message": False}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda parts: parts.reverse(),
+        lambda parts: parts.pop(),
+        lambda parts: parts.pop(3),
+        lambda parts: parts.append(parts[-1]),
+        lambda parts: parts.insert(3, parts[1]),
+        lambda parts: parts.insert(1, {"part": "magic"}),
+        lambda parts: parts[3].update(lossy=True),
+        lambda parts: parts[2].update(colour="blue"),
+        lambda parts: parts[2].update(multiplier=-1.0),
+    ],
+)
+def test_parts_that_do_not_compose_are_not_confirmed(broken: Callable[[Any], object]) -> None:
+    mechanism = mechanism_of_claim(HONEST)
+    broken(mechanism["phases"][0]["parts"])
+    review = review_record({"privacy": {**HONEST, "mechanism": mechanism}})
+    assert review is not None
+    assert review.worth == "unknown"
+    assert review.epsilon is None
+
+
+def test_rounding_before_a_sum_costs_what_the_sum_over_the_grid_differs() -> None:
+    """A slow oracle: sums over the grid of two Gaussians, in steps of 1, over all places between two points."""
+
+    def pair(first: float, second: float, deviation: float, total: int) -> float:
+        steps = np.arange(-200, 201)
+        one = np.exp(-((steps - first) ** 2) / (2 * deviation**2))
+        return float((one * np.exp(-((total - steps - second) ** 2) / (2 * deviation**2))).sum())
+
+    def exact(first: float, second: float, deviation: float, total: int) -> float:
+        return sqrt(pi) * deviation * exp(-((total - first - second) ** 2) / (4 * deviation**2))
+
+    for deviation in (0.5, 0.7, 1.0):
+        x = exp(-2 * pi**2 * deviation**2 / 2)
+        bound = 2 * x / (1 - x)
+        errors = [
+            abs(pair(a, b, deviation, total) / exact(a, b, deviation, total) - 1)
+            for a in np.linspace(0, 1, 9)
+            for b in np.linspace(0, 1, 9)
+            for total in (0, 1, 3)
+        ]
+        assert 0.2 * bound < max(errors) <= bound * (1 + 1e-9)
+
+
+def test_the_grid_of_a_secure_sum_costs_nothing_at_usual_noise_and_is_refused_at_none() -> None:
+    assert [rounding_loss(0.8, clients) for clients in (1, 2, 10, 100)] == [0, 0, 0, 0]
+    assert rounding_loss(1e-8, 2) == inf
+    clients = 1000
+    coarse = next(sigma for sigma in np.geomspace(1e-6, 1e-4, 1000) if 0 < rounding_loss(sigma, clients) < 1)
+    ratio = coarse / sqrt(clients) * levels(clients) / (2 * reach(coarse, clients))
+    loss = 0.0
+    for summed in range(1, clients):
+        x = exp(-2 * (pi * ratio) ** 2 * summed / (summed + 1))
+        loss += log((1 + 2 * x / (1 - x)) / (1 - 2 * x / (1 - x)))
+    assert rounding_loss(coarse, clients) == pytest.approx(MOST_NUMBERS * loss)
+    mechanism, alone = (compose(clients=clients, sigma=coarse, secure=secure) for secure in (True, False))
+    orders = (2.0, 8.0)
+    added = mechanism.cost(1e-5).divergences(orders) / alone.cost(1e-5).divergences(orders) - 1
+    np.testing.assert_allclose(
+        added * alone.cost(1e-5).divergences(orders), 3 * rounding_loss(coarse, clients), rtol=0.01
+    )
+
+
+RECORD = json.loads((Path(__file__).parents[2] / "fixtures/vt5-private/training.json").read_text(encoding="utf-8"))
+ADD = "add or remove one"
+FORGERIES: dict[str, dict[str, Any]] = {
+    "epsilon 0": {"privacy.epsilon": 0.0},
+    "epsilon below": {"privacy.epsilon": 7.98},
+    "epsilon of a tenth": {"privacy.epsilon": 0.8},
+    "delta": {"privacy.delta": 1e-4},
+    "delta near 1": {"privacy.delta": 0.9999, "privacy.epsilon": 0.0},
+    "delta of the settings": {"privacy.delta": 1e-3, "identity.privacy.delta": 1e-3, "privacy.composed": None},
+    "no number of providers": {"privacy.providers": None},
+    "a thousand times the providers": {"privacy.providers": 4_000_000},
+    "unit document": {"privacy.unit": "document"},
+    "unit question": {"privacy.unit": "one question"},
+    "a document of a provider": {"privacy.adjacency": f"{ADD} document of a provider"},
+    "a question": {"privacy.adjacency": f"{ADD} question"},
+    "zero trust": {"privacy.adjacency": "zero trust"},
+    "removed names": {"privacy.adjacency": "removed names only"},
+    "replacement": {"privacy.adjacency": "replace one provider with all its documents"},
+    "insecure generator": {"privacy.noise_generator": "cryptographically insecure: torch.manual_seed(0)"},
+    "prefix generator": {"privacy.noise_generator": "cryptographic"},
+    "seeded noise": {"identity.privacy.noise_seed": True},
+    "rounds of the claim": {"privacy.rounds": 3, "privacy.rounds_accounted": 3, "privacy.epsilon": 4.05},
+    "rounds of the record": {"rounds": 300},
+    "rounds of the settings": {"identity.settings.rounds": 300, "rounds": 300},
+    "rate halved": {"privacy.sampling.provider_rate": 0.05, "privacy.epsilon": 5.0},
+    "rate of the settings": {"identity.privacy.provider_rate": 0.2},
+    "client rate": {"privacy.sampling.client_rate": 0.1, "privacy.epsilon": 3.0},
+    "noise tenfold": {"privacy.noise_multiplier": 7.293701171875, "privacy.epsilon": 0.27},
+    "noise in both": {
+        "privacy.noise_multiplier": 7.293701171875, "privacy.epsilon": 0.27,
+        "identity.privacy.noise_multiplier": 7.293701171875,
+    },
+    "clip": {"privacy.clip": 0.005},
+    "clip of the settings": {"identity.privacy.clip": 5.0},
+    "message noise": {"privacy.noise": "message"},
+    "quorum": {"privacy.quorum": 5},
+    "codec nf4": {"identity.settings.codec": "nf4"},
+    "codec of a plug-in": {"identity.settings.codec": "acme"},
+    "mode": {"mode": "central-dp"},
+    "mode of both": {"mode": "central-dp", "identity.mode": "central-dp"},
+    "sampling": {"identity.privacy.sampling": "clients", "identity.privacy.client_rate": 0.1},
+    "published accounting": {"privacy.accounting": "published"},
+    "one client": {"clients": 1, "identity.settings.codec": "nf4"},
+    "composed below": {"privacy.composed.epsilon": 1.0},
+    "no settings": {"identity": None},
+    "no identity of privacy": {"identity.privacy": None},
+    "forced participation": {"privacy.forced_participation": True},
+    "secure, too little noise": {"secure_aggregation": True, "privacy.noise_multiplier": 1e-6},
+}  # fmt: skip
+HARMLESS = ("one client",)
+"""Statements that could be true of a run: of one client alone the message is the sum."""
+
+
+def forged(*changes: dict[str, Any]) -> dict[str, Any]:
+    record: dict[str, Any] = deepcopy(RECORD)
+    for place, value in [item for change in changes for item in change.items()]:
+        *path, last = place.split(".")
+        inside: Any = record
+        for name in path:
+            inside = inside[name]
+            if inside is None:
+                break
+        else:
+            inside[last] = value
+    return record
+
+
+def worth(record: dict[str, Any]) -> str:
+    review = review_record(record)
+    assert review is not None
+    assert len(review.text) < 400
+    return review.worth
+
+
+def test_the_record_of_a_private_run_holds() -> None:
+    assert worth(RECORD) == "holds"
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_no_forged_record_holds(name: str) -> None:
+    assert (worth(forged(FORGERIES[name])) == "holds") == (name in HARMLESS)
+
+
+@pytest.mark.slow
+def test_no_pair_of_forgeries_holds() -> None:
+    held = [
+        pair
+        for pair in combinations([name for name in FORGERIES if name not in HARMLESS], 2)
+        if worth(forged(*(FORGERIES[name] for name in pair))) == "holds"
+    ]
+    assert held == []
