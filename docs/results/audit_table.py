@@ -1,8 +1,8 @@
 """Every check of an audit as tables: python docs/results/audit_table.py RUN.
 
-First a line a finding; then a line an attack on provider membership, and beside each how well the audited model and the
-control answer ordinary questions about members and about others, since an attack on a model that reads neither proves
-nothing.
+First a line a finding; then a line an attack on provider membership, on the companies that the finding rests on, and
+beside each how well the audited model and the control answer ordinary questions about members and about others, since
+an attack on a model that reads neither proves nothing. Checks that did not run are left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def cell(found: Metric | None) -> str:
     """Value and interval; shares in per cent."""
     if found is None or found.value is None:
         return "–"
-    if found.value == int(found.value) and found.ci is None:
+    if found.format == "integer":
         return f"{found.value:.0f}"
     share = "AUC" not in found.name and "exposure" not in found.name
     unit, digits = (100, 1) if share else (1, 3)
@@ -55,11 +55,8 @@ def findings(results: Results) -> Iterator[list[str]]:
     """A row a finding: check, level, number, how far it is above the control's, smallest effect that would be found."""
     yield ["check", "finding", "number", "target", "above the control", "detectable from"]
     for check in results.checks:
-        if check.part_of:
-            continue
         finding = check.finding
-        if finding is None:
-            yield [check.id, check.status, check.reason or "", "", "", ""]
+        if check.part_of or finding is None:
             continue
         name, least = finding.metric or "–", finding.smallest_effect
         apart = {**finding.slice, "model": "target minus control"}
@@ -73,16 +70,13 @@ def attacks(results: Results) -> Iterator[list[str]]:
     accuracy = reading(results).split(" | ")
     yield ["attack", "number", *MODELS, "TPR at 3 % FPR", "accuracy, members / others", "of the control"]
     for check in results.checks:
-        if not check.part_of:
-            continue
-        if check.status != "ran":
-            yield [check.id, check.reason or check.status, *[""] * 5]
+        if not check.part_of or check.status != "ran":
             continue
         name = "AUC" if check.id.removeprefix("membership.") in SCORES else "balanced accuracy"
         if check.id == BLIND:
             yield [check.id, name, cell(find(check, name, {"model": "documents alone"})), "–", "–", "–", "–"]
             continue
-        s = max((metric.slice["s"] for metric in check.metrics if "s" in metric.slice), default=0)
+        s = check.settings.get("decided at s")
         numbers = [cell(find(check, name, {"s": s, "model": model})) for model in MODELS]
         yield [check.id, name, *numbers, cell(find(check, "TPR at 3 % FPR", {"s": s, "model": "target"})), *accuracy]
 
