@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -79,6 +80,15 @@ def form_batches(
         batches[-1][key] = wanted[key]
         room -= 1
     return batches
+
+
+def batches_of_copies(wanted: Mapping[str, Query], pending: Container[str]) -> list[dict[str, Query]]:
+    """Batches of the answers that are compared: of each query the copies that are pending, ``ID/NUMBER`` by id."""
+    batches: defaultdict[str, dict[str, Query]] = defaultdict(dict)
+    for key in wanted:
+        if key in pending:
+            batches[wanted[key].id.rpartition("/")[0]][key] = wanted[key]
+    return list(batches.values())
 
 
 def checked(found: object, count: int, is_one: Callable[[object], bool], *, here: bool = False) -> None:

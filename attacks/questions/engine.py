@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -13,6 +13,7 @@ from pfl_audit.attacks.questions.calls import (
     UNANSWERABLE,
     Asked,
     are_guesses,
+    batches_of_copies,
     checked,
     form_batches,
     guess,
@@ -44,6 +45,7 @@ from pfl_audit.progress import Progress, Silent
 from pfl_audit.version import __version__
 
 T = TypeVar("T")
+Batches = Callable[[Mapping[str, Query], Container[str]], list[dict[str, Query]]]
 
 
 @dataclass
@@ -146,33 +148,23 @@ class QueryEngine:
             TypeError: The model cannot compare answers.
         """
         kind = "loss with dropout" if dropout else "loss alone"
-        keys: dict[str, list[str]] = {}
-        batches: list[dict[str, Query]] = []
-        elsewhere = set[str]()
-        for at, (query, some) in enumerate(values.items()):
-            asked = [replace(query, answers=(value,)) for value in some]
-            try:
-                keys[query.id] = [self._key(one, kind) for one in asked]
-            except UnanswerableError as error:
-                self.problems[Problem(query.document.id, error.reason)] = None
-                continue
-            known = self._store.get(keys[query.id])
-            pending = {key: one for key, one in zip(keys[query.id], asked, strict=True) if key not in known}
-            self.reused += len(asked) - len(pending)
-            if self._share is not None and not self._share.has(at):
-                elsewhere |= pending.keys()
-            elif pending:
-                batches.append(pending)
-        problems: list[Problem] = []
-        with self._progress.task(purpose, len(values), len(values) - len(batches)) as task:
-            for _, new in self._asked(batches, partial(score, dropout), is_score, problems, self._scores):
-                self._store.put({key: Response("", None, one.loss, one.tokens) for key, one in new.items()})
-                task.advance(1)
-        self.problems |= dict.fromkeys(problems)
-        if self._awaits(elsewhere):
-            return Awaited()
-        given = self._scores(key for some in keys.values() for key in some)
-        return {name: [given[key] for key in some] for name, some in keys.items() if given.keys() >= {*some}}
+        copies = {
+            query.id: [replace(query, id=f"{query.id}/{at}", answers=(value,)) for at, value in enumerate(some)]
+            for query, some in values.items()
+        }
+
+        def key_of(one: Query) -> str:
+            return self._key(one, kind)
+
+        def keep(new: Mapping[str, Score]) -> None:
+            self._store.put({key: Response("", None, one.loss, one.tokens) for key, one in new.items()})
+
+        every, ask = [one for some in copies.values() for one in some], partial(score, dropout)
+        given, _ = self._complete(every, purpose, key_of, self._scores, keep, ask, is_score, batches_of_copies)
+        if isinstance(given, Awaited):
+            return given
+        found = {name: [given[one.id] for one in some if one.id in given] for name, some in copies.items()}
+        return {name: scores for name, scores in found.items() if len(scores) == len(copies[name])}
 
     def _scores(self, keys: Iterable[str]) -> dict[str, Score]:
         """Likelihoods of answers that the store has."""
@@ -207,7 +199,8 @@ class QueryEngine:
             for key, some in new.items():
                 self._records.put(key, {"guesses": [asdict(guess) for guess in some]})
 
-        return self._complete(queries, purpose, key_of, stored, keep, partial(guess, width), are_guesses, width)[0]
+        form = partial(form_batches, self.model, rows=width)
+        return self._complete(queries, purpose, key_of, stored, keep, partial(guess, width), are_guesses, form)[0]
 
     def _complete(
         self,
@@ -218,7 +211,7 @@ class QueryEngine:
         keep: Callable[[dict[str, T]], None],
         ask: Callable[[Sequence[Query], DocumentModel], list[T]],
         is_one: Callable[[object], bool],
-        rows: int = 1,
+        form: Batches | None = None,
     ) -> tuple[dict[str, T], list[Problem]]:
         """Results of some queries, from the store where it has them; the others are asked and kept.
 
@@ -228,7 +221,7 @@ class QueryEngine:
             keep: Puts more into it.
             ask: As of Asked.
             is_one: Whether something is what was asked for.
-            rows: Rows that the model computes for a query.
+            form: Forms batches of all queries and the keys of those to ask; as of ``form_batches`` if None.
 
         Returns:
             Query id to what was given, ``Awaited`` where another share is going to answer some; and the queries that
@@ -244,7 +237,7 @@ class QueryEngine:
         known = stored(keys.values())
         wanted = {keys[query.id]: query for query in queries if query.id in keys}
         pending = {key: query for key, query in wanted.items() if key not in known}
-        batches = self._due(wanted, pending, rows)
+        batches = self._due(wanted, pending, form or partial(form_batches, self.model))
         left = {key for batch in batches for key in batch}
         self.reused += len(keys) - len(pending)
         with self._progress.task(purpose, len(keys), len(keys) - len(left)) as task:
@@ -357,19 +350,15 @@ class QueryEngine:
         """Whether another share is going to answer some of these."""
         return any(self._records.get(key) != UNANSWERABLE for key in keys)
 
-    def _due(self, wanted: Mapping[str, Query], pending: Mapping[str, Query], rows: int = 1) -> list[dict[str, Query]]:
-        """Batches to ask: of what is pending; of a share, its own of the batches that one process would form.
-
-        Args:
-            rows: Rows that the model computes for a query.
-        """
+    def _due(self, wanted: Mapping[str, Query], pending: Mapping[str, Query], form: Batches) -> list[dict[str, Query]]:
+        """Batches to ask: of what is pending; of a share, its own of the batches that one process would form."""
         if isinstance(self.model, ConcurrentModel):  # hashes: the first ones are a random sample, as an estimate needs
             return [{key: pending[key]} for key in sorted(pending)]
         if self._share is None:
-            return form_batches(self.model, wanted, pending, rows)
+            return form(wanted, pending)
         new = {key: query for key, query in wanted.items() if key not in self._shared}
         self._shared |= new.keys()
-        own = [batch for at, batch in enumerate(form_batches(self.model, new, new, rows)) if self._share.has(at)]
+        own = [batch for at, batch in enumerate(form(new, new)) if self._share.has(at)]
         left = [{key: query for key, query in batch.items() if key in pending} for batch in own]
         return [batch for batch in left if batch]
 
