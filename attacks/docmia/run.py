@@ -12,7 +12,7 @@ import pandas as pd
 from pfl_audit.attacks.docmia.optimise import optimise_documents
 from pfl_audit.attacks.docmia.specs import PARTS, PROXY, PROXY_ROW, WHOLE, DocmiaSettings
 from pfl_audit.attacks.membership import present
-from pfl_audit.attacks.membership.basis import Basis, make_basis
+from pfl_audit.attacks.membership.basis import Basis, documents_alone, make_basis
 from pfl_audit.attacks.membership.classifiers import draw_known, predict_kmeans
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, Trial, measure
@@ -26,8 +26,6 @@ from pfl_audit.documents.corpus import Corpus, require_both_classes
 from pfl_audit.documents.writers import write_jsonl
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.files import cannot_write, make_folder, sha256_json
-from pfl_audit.fitness.blind import blind_baseline
-from pfl_audit.fitness.document_features import document_features
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.training.run import run_training
 from pfl_audit.training.settings import TrainSettings
@@ -139,10 +137,8 @@ class _Run:
         outcomes = {model: {row.id: measured(row, table) for row in rows} for model, table in tables.items()}
         kept = frozenset(documents)
         corpus = self.corpus.where(lambda query: query.document.unit in kept)
-        described = document_features(corpus, context.progress)
-        blind = blind_baseline(described, labels, context.rng("docmia", "blind"), groups=groups)
-        aside = set(documents[known[~labels[known]]])
-        basis = make_basis(context, corpus, list(documents[test]), labels[test], aside, blind, control)
+        blind = documents_alone(context, corpus, "docmia")
+        basis = make_basis(context, corpus, documents, next(iter(outcomes["target"].values())), blind, control)
         decision = decide_membership(
             [*outcomes["target"].values()],
             outcomes.get("control", {}),

@@ -6,19 +6,21 @@ they were drawn at random, or the score of a control is subtracted, and so is wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
 
+from pfl_audit.attacks.membership.evaluation import Outcome
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.units import Unit
-from pfl_audit.fitness.blind import Blind
+from pfl_audit.fitness.blind import Blind, blind_baseline
+from pfl_audit.fitness.document_features import document_features
 from pfl_audit.metrics.answers import anls
 from pfl_audit.metrics.arrangements import FEWEST, arrangements_of
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
@@ -89,26 +91,38 @@ def control_text(control: str, unit: Unit) -> str:
     )
 
 
+def documents_alone(context: QuestionContext, corpus: Corpus, name: str) -> Blind:
+    """Result of the documents alone, of all units of a corpus.
+
+    Args:
+        corpus: Questions about units of known membership.
+        name: Name of the family of attacks, in the seed of what is drawn.
+    """
+    described, members = document_features(corpus, context.progress), context.members
+    labels, groups = (np.array([table[unit] for unit in described.units]) for table in (members, context.groups))
+    return blind_baseline(described, labels, context.rng(name, "blind"), groups=groups.tolist())
+
+
 def make_basis(
     context: QuestionContext,
     corpus: Corpus,
-    attacked: Sequence[str],
-    labels: Bools,
-    aside: Collection[str],
+    units: Iterable[str],
+    outcome: Outcome,
     blind: Blind,
     subtracted: str | None,
 ) -> Basis:
-    """The basis of an audit; models are asked about the pages that are set aside.
+    """The basis of an audit; models are asked about the pages of non-members that no attack is judged on.
 
     Args:
         context: With the models.
         corpus: Questions about units of known membership.
-        attacked: Names of the units that attacks are judged on.
-        labels: bool (n,), their membership.
-        aside: Names of non-members that are not among them.
+        units: Names of the units of an attack, in the order of its labels.
+        outcome: The attack; those that its first draw leaves are attacked.
         blind: Result of the documents alone, of all units.
         subtracted: Model that the attacks were run on as well, ``control`` or ``pre-trained``; None without one.
     """
+    names, attacked = np.array([*units]), outcome.trials[0].test
+    aside = set(np.delete(names, attacked)[~np.delete(outcome.labels, attacked)])
     queries = [query for query in corpus.queries if query.document.unit in aside]
     # The control is one of the reference models.
     references = [*context.references, *([context.control] if context.control else [])] if context.references else []
@@ -125,9 +139,9 @@ def make_basis(
     rows = {unit: row for row, unit in enumerate(blind.units)}
     return Basis(
         unit=context.unit,
-        attacked=np.array([rows[unit] for unit in attacked]),
-        labels=labels,
-        groups=[context.groups[unit] for unit in attacked],
+        attacked=np.array([rows[unit] for unit in names[attacked]]),
+        labels=outcome.attacked,
+        groups=[context.groups[unit] for unit in names[attacked]],
         declared=context.classes_random,
         subtracted=subtracted,
         readings=readings,

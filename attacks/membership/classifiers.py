@@ -6,8 +6,6 @@ Source: privacy-aware-docvqa, section 5.2.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier
@@ -20,24 +18,6 @@ _SEARCH = {"n_estimators": list(range(50, 500)), "max_depth": list(range(1, 20))
 """The space and effort of the reference's search: 5 draws, 5 folds."""
 _STARTS = 10
 """Of K-Means; the best counts."""
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Choices of ours, each of which can be the paper's.
-
-    Attributes:
-        search: Whether forests are tuned.
-        raw: Whether K-Means divides the features as they are.
-        equal: Whether as many members as non-members are known.
-    """
-
-    search: bool = False
-    raw: bool = False
-    equal: bool = False
-
-
-OURS = Choices()
 
 
 def standardise(features: Floats) -> Floats:

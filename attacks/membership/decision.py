@@ -78,15 +78,17 @@ class Decision:
         strongest: The attack that the finding rests on.
         untested: Attacks that were not named beforehand: their numbers are reported, and decide nothing.
         critical: Standardised gap from which on one attack alone would be a leak, and one of these.
-        movable: Effective number of units whose labels can move.
     """
 
-    level: Level
     by_access: dict[str, tuple[Judged, ...]]
     strongest: Judged
     untested: tuple[Outcome, ...]
     critical: tuple[float, float]
-    movable: float
+
+    @property
+    def level(self) -> Level:
+        """Level of the finding."""
+        return self.strongest.level
 
 
 def named(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -146,12 +148,10 @@ def decide_membership(
     judged.sort(key=lambda one: one.order)
     by_access = {access: tuple(one for one in judged if one.outcome.row.access == access) for access in ACCESS}
     return Decision(
-        judged[0].level,
         {access: found for access, found in by_access.items() if found},
         judged[0],
         tuple(one for one in outcomes if one not in tested),
         (_NORMAL.inv_cdf(1 - budget.leak), float(np.quantile(permuted.largest, 1 - budget.leak))),
-        drawn.movable,
     )
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.rows import ALONE, AttackRow
+from pfl_audit.attacks.membership.specs import MembershipSettings
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers
@@ -108,9 +109,7 @@ def run_trial(
     table: pd.DataFrame,
     labels: Bools,
     seed: int,
-    share: float,
-    *,
-    choices: classifiers.Choices = classifiers.OURS,
+    settings: MembershipSettings,
     base: Trial | None = None,
 ) -> Trial:
     """Attack the subset once: draw who is known, decide on the rest.
@@ -120,11 +119,11 @@ def run_trial(
     Args:
         table: Features of the subset.
         labels: bool (n,), membership.
-        share: Share of the providers that are known.
-        choices: How classifiers work, and who is known.
+        settings: Share of the providers that are known, and how classifiers work.
         base: For a vote, what the attack without the vote decided with this seed, where that is known.
     """
-    known = classifiers.draw_known(labels, share, seed, choices.equal)
+    known = classifiers.draw_known(labels, settings.share, seed, settings.equal_known)
+    raw, search = settings.kmeans == "raw", settings.forest_search
     test = np.setdiff1d(np.arange(len(labels)), known)
     columns = columns_used(row, table)
     features = table[columns].to_numpy(dtype=np.float64)
@@ -134,9 +133,9 @@ def run_trial(
     if base is not None:
         called = base.calls
     elif row.kind.startswith("clusters"):
-        called = classifiers.predict_kmeans(features[test], orient[test], seed, raw=choices.raw)
+        called = classifiers.predict_kmeans(features[test], orient[test], seed, raw=raw)
     elif row.kind.startswith("forest"):
-        scores = classifiers.forest_scores(features[known], labels[known], features[test], seed, search=choices.search)
+        scores = classifiers.forest_scores(features[known], labels[known], features[test], seed, search=search)
         called = scores > 0.5
     else:
         if row.scores is not None:
@@ -148,7 +147,7 @@ def run_trial(
         change = table["delta_nls_mem"].to_numpy()[test]
         by_memory = classifiers.predict_memorized(table["nls_mem"].to_numpy()[test])
         called = classifiers.majority_vote(
-            called, by_memory, classifiers.predict_kmeans(change[:, None], -change, seed, raw=choices.raw)
+            called, by_memory, classifiers.predict_kmeans(change[:, None], -change, seed, raw=raw)
         )
         scores = None
     return Trial(
@@ -166,9 +165,8 @@ def evaluate(
     s: int,
     *,
     seeds: Sequence[int],
-    share: float,
+    settings: MembershipSettings,
     rng: np.random.Generator,
-    choices: classifiers.Choices = classifiers.OURS,
     base: Outcome | None = None,
     groups: Sequence[str] | None = None,
 ) -> Outcome:
@@ -179,16 +177,15 @@ def evaluate(
         labels: bool (n,), membership of the rows.
         s: Providers with ``s`` queries or fewer are left out.
         seeds: Seeds of the draws and classifiers.
-        share: Share of the providers that a supervised attacker knows; the rest is attacked by all.
-        choices: How classifiers work, and who is known.
+        settings: Share of the providers that a supervised attacker knows, while the rest is attacked by all; and how
+            classifiers work.
         base: For a vote, the outcome of the attack without it on the same subset and seeds.
         groups: Name of the group of each row, which is resampled as a whole; each by itself if None.
     """
     chosen, chosen_labels = subset(table, labels, s)
     before = base.trials if base is not None else (None,) * len(seeds)
     trials = tuple(
-        run_trial(row, chosen, chosen_labels, seed, share, choices=choices, base=trial)
-        for seed, trial in zip(seeds, before, strict=True)
+        run_trial(row, chosen, chosen_labels, seed, settings, trial) for seed, trial in zip(seeds, before, strict=True)
     )
     belong = None if groups is None else pd.Series(groups, index=table.index)[chosen.index].tolist()
     return measure(row, s, chosen_labels, trials, rng, belong)
@@ -215,7 +212,8 @@ def measure(
     """
     numbers = None if groups is None else np.unique(groups, return_inverse=True)[1]
     counts = bootstrap_counts(labels, rng, groups=numbers)
-    values = [_statistics(trial, labels) for trial in trials]
+    once = np.ones((len(labels), 2), dtype=np.float32)  # two columns: of one alone NumPy sums in another order
+    values = [{name: found[0] for name, found in _resampled(trial, labels, once).items()} for trial in trials]
     draws = len(trials)
     samples = [_resampled(trial, labels, counts[:, at::draws]) for at, trial in enumerate(trials)]
     estimates: dict[str, Estimate] = {}
@@ -240,19 +238,6 @@ def measure(
 def enough(labels: Bools) -> bool:
     """Whether there are enough providers of both classes for a test."""
     return min(int(labels.sum()), int((~labels).sum())) >= ENOUGH
-
-
-def _statistics(trial: Trial, labels: Bools) -> dict[str, float]:
-    """Every metric, of all providers once."""
-    attacked = labels[trial.test]
-    curves = ranking.roc_curves(trial.scores, attacked)
-    found = {
-        "accuracy": ranking.accuracy(trial.calls, attacked),
-        "balanced accuracy": ranking.balanced_accuracy(trial.calls, attacked),
-        "AUC": curves.area(),
-        **{tpr_name(limit): curves.tpr_at(limit)[0] for limit in FPR_LIMITS},
-    }
-    return {name: float(values[0]) for name, values in found.items()}
 
 
 def _resampled(trial: Trial, labels: Bools, counts: Counts) -> dict[str, Floats]:

@@ -76,7 +76,7 @@ def finding(decision: Decision, basis: Basis, control: str | None) -> Finding:
     }[decision.level]
     return Finding(
         level=decision.level,
-        text=f"{text} {_assumed(basis, decision, control)}",
+        text=f"{text} {_assumed(basis, control)}",
         remedy=" ".join(remedies(unit)),
         remedies=remedies(unit),
         plain=plain_sentence(decision, unit),
@@ -102,7 +102,7 @@ def why_unresolved(decision: Decision, would: str, unit: Unit) -> str:
     return decision.strongest.refusal or f"only {would}, and {100 * LARGEST_UNSEEN:.0f} % must be"
 
 
-def _assumed(basis: Basis, decision: Decision, control: str | None) -> str:
+def _assumed(basis: Basis, control: str | None) -> str:
     """Assumptions of the conclusion."""
     if basis.drawn:
         drawn = "each by itself" if basis.declared == "units" else "as whole groups"
@@ -114,7 +114,7 @@ def _assumed(basis: Basis, decision: Decision, control: str | None) -> str:
     return (
         f"{contradicted}The control is {control}. On {read.questions} questions about {read.units} other non-member "
         f"{basis.unit.many} its ANLS is {100 * read.control:.0f} %, the model's {100 * read.target:.0f} %. By the "
-        f"documents, {decision.movable:.0f} of {len(basis.labels)} could as well be in the other class."
+        f"documents, {basis.relabelling.movable:.0f} of {len(basis.labels)} could as well be in the other class."
     )
 
 

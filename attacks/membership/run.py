@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_audit.attacks.membership import present
-from pfl_audit.attacks.membership.basis import Basis, control_text, make_basis
-from pfl_audit.attacks.membership.classifiers import Choices
+from pfl_audit.attacks.membership.basis import control_text, documents_alone, make_basis
 from pfl_audit.attacks.membership.decision import decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evaluate, subset
 from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features, without_signs
@@ -45,8 +44,7 @@ from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.scrubbing.questions import ScrubbedQuestions, scrubbed_questions
 from pfl_audit.documents.scrubbing.scrub import scrub
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.fitness.blind import Blind, blind_baseline
-from pfl_audit.fitness.document_features import document_features
+from pfl_audit.fitness.blind import Blind
 from pfl_audit.metrics.arrays import Bools
 from pfl_audit.models.protocol import DropoutModel, Response
 
@@ -93,10 +91,7 @@ class _Run:
         outcomes, control = (
             {row: found[row] for row in found if row not in self.lost} for found in (outcomes, control)
         )
-        described = document_features(self.corpus, self.context.progress)
-        groups = [self.context.groups[unit] for unit in described.units]
-        labels = self._labels(described.units)
-        blind = blind_baseline(described, labels, self.context.rng("membership", "blind"), groups=groups)
+        blind = documents_alone(self.context, self.corpus, "membership")
         missing = [
             present.left_out(s, *self._sizes(s), self.unit) for s in sorted(set(self.settings.s) - set(self.subsets))
         ]
@@ -143,7 +138,9 @@ class _Run:
         context = self.context
         main = {name: present.primary(found) for name, found in outcomes.items()}
         beside = {name: found[0] for name, found in control.items()}
-        basis = self._basis(next(iter(main.values())), blind)
+        first = next(iter(main.values()))
+        units = subset(self.table, self.labels, first.s)[0].index
+        basis = make_basis(context, self.corpus, units, first, blind, context.control_name)
         decision = decide_membership(
             [*main.values()], beside, basis, context.budget, context.rng("membership", "permutation")
         )
@@ -159,14 +156,6 @@ class _Run:
             curves=[by_access_roc(decision, beside), *curves],
             finding=finding(decision, basis, control_text(self.control_name, self.unit)),
         )
-
-    def _basis(self, outcome: Outcome, blind: Blind) -> Basis:
-        """Comparison of the attacks on one subset; the non-members known in the first draw are set aside."""
-        chosen, labels = subset(self.table, self.labels, outcome.s)
-        attacked = outcome.trials[0].test
-        aside = set(chosen.index[np.setdiff1d(np.flatnonzero(~labels), attacked)])
-        units = list(chosen.index[attacked])
-        return make_basis(self.context, self.corpus, units, labels[attacked], aside, blind, self.context.control_name)
 
     def _tables(self) -> dict[str, pd.DataFrame]:
         context = self.context
@@ -267,9 +256,6 @@ class _Run:
     ) -> dict[str, list[Outcome]]:
         """Every attack on every subset; votes join the calls of the attack that they are based on."""
         found: dict[str, list[Outcome]] = {}
-        choices = Choices(
-            self.settings.forest_search, raw=self.settings.kmeans == "raw", equal=self.settings.equal_known
-        )
         for row in rows:
             if table is not self.table and row.reference == "control":  # less itself it is no score
                 continue
@@ -286,9 +272,8 @@ class _Run:
                         self.labels,
                         s,
                         seeds=range(self.context.seed, self.context.seed + self.settings.seeds),
-                        share=self.settings.share,
+                        settings=self.settings,
                         rng=self.context.rng("bootstrap", s),
-                        choices=choices,
                         base=before,
                         groups=self.groups,
                     )

@@ -10,35 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pfl_audit.attacks.guesses.field import Occurrences, count_in
 from pfl_audit.documents.corpus import Corpus, is_training
 from pfl_audit.documents.document import Document, Membership, Query
-from pfl_audit.documents.scrubbing.normalization import merge_ocr_confusions, normalize_text
+from pfl_audit.documents.scrubbing.normalization import normalize_text
 from pfl_audit.documents.scrubbing.page_words import PageWords
 from pfl_audit.documents.units import DOCUMENT
-
-
-@dataclass(frozen=True)
-class _Page:
-    """A page with its words joined, in which a value is looked for before its words are."""
-
-    id: str
-    unit: str
-    words: PageWords
-    text: str
-    merged: str
-
-    @classmethod
-    def of(cls, document: Document) -> _Page:
-        words = PageWords(document.words)
-        return cls(document.id, document.unit, words, "".join(words.normalized), "".join(words.ocr_merged))
-
-    def count(self, value: str) -> int:
-        """Occurrences of a value, normalised by ``normalize_text``."""
-        within = value in self.text or merge_ocr_confusions(value) in self.merged
-        return count_in(self.words, value) if within else 0
 
 
 class Texts:
@@ -52,7 +30,7 @@ class Texts:
 
     def __init__(self, red: Corpus, blue: Corpus | None, members: Mapping[str, bool]) -> None:
         corpora = [red] if blue is None else [red, blue]
-        self._pages = [_Page.of(document) for corpus in corpora for document in corpus.documents]
+        self._pages = [(page, PageWords(page.words)) for corpus in corpora for page in corpus.documents]
         self._asked: dict[str, list[Document]] = {}
         for query in (query for corpus in corpora for query in corpus.queries):
             for answer in query.answers:
@@ -80,13 +58,13 @@ class Texts:
         """Number of pages on which a value stands, or of which it is the answer to a question."""
         value = normalize_text(text)
         asked = {page.id for page in self._asked.get(value, ())}
-        return len(asked | {page.id for page in self._pages if page.count(value)}) if value else 0
+        return len(asked | {page.id for page, words in self._pages if count_in(words, value)}) if value else 0
 
     def _counted(self, unit: str, value: str) -> tuple[int, int]:
         found = Counter(page.unit for page in self._asked.get(value, ()) if page.unit != unit)
-        for page in self._pages:
+        for page, words in self._pages:
             if page.unit != unit:
-                found[page.unit] += page.count(value)
+                found[page.unit] += count_in(words, value)
         public = sum(count for other, count in found.items() if other in self._public)
         return sum(found.values()) - public, public
 

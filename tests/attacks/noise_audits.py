@@ -12,6 +12,7 @@ from pfl_audit.attacks.membership.basis import Basis, Reading
 from pfl_audit.attacks.membership.decision import Decision, decide_membership
 from pfl_audit.attacks.membership.evaluation import Outcome, evaluate, subset
 from pfl_audit.attacks.membership.rows import OUT, ROWS, SCORES, AttackRow
+from pfl_audit.attacks.membership.specs import MembershipSettings
 from pfl_audit.core.verdict import Budget
 from pfl_audit.documents.units import PROVIDER
 from pfl_audit.fitness.blind import blind_baseline
@@ -64,8 +65,8 @@ def judge(
         found: dict[str, Outcome] = {}
         for row in rows:
             found[row.id] = evaluate(
-                row, frame, labels, s, seeds=range(seeds), share=0.15, rng=np.random.default_rng([seed, s]),
-                base=found.get(row.base or ""), groups=belong.tolist(),
+                row, frame, labels, s, seeds=range(seeds), settings=MembershipSettings(),
+                rng=np.random.default_rng([seed, s]), base=found.get(row.base or ""), groups=belong.tolist(),
             )  # fmt: skip
         return found
 

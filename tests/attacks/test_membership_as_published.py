@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from pfl_audit.attacks.membership import classifiers
-from pfl_audit.attacks.membership.classifiers import Choices
 from pfl_audit.attacks.membership.evaluation import run_trial
 from pfl_audit.attacks.membership.features import without_signs
 from pfl_audit.attacks.membership.rows import ROWS
+from pfl_audit.attacks.membership.specs import MembershipSettings
 from pfl_audit.cli.main import run
 from pfl_audit.models.vt5.model import Vt5Responder
 
@@ -77,11 +77,13 @@ def test_an_attack_takes_the_choices() -> None:
     features, labels = two_groups()
     frame = pd.DataFrame({"acc": features[:, 0], "nls": features[:, 1], "queries": 3})
     ours, paper = (
-        run_trial(BY_ID["azk"], frame, labels, 0, 0.15, choices=one) for one in (Choices(), Choices(raw=True))
+        run_trial(BY_ID["azk"], frame, labels, 0, one)
+        for one in (MembershipSettings(), MembershipSettings(kmeans="raw"))
     )
     assert (ours.test == paper.test).all()
     assert (ours.calls == labels[ours.test]).mean() > 0.9 > (paper.calls == labels[paper.test]).mean()
-    equal = run_trial(BY_ID["azk"], frame.iloc[:60], np.arange(60) < 10, 0, 0.5, choices=Choices(equal=True))
+    half = MembershipSettings(share=0.5, equal_known=True)
+    equal = run_trial(BY_ID["azk"], frame.iloc[:60], np.arange(60) < 10, 0, half)
     known = np.setdiff1d(np.arange(60), equal.test)
     assert int((known < 10).sum()) == 9  # all members but one, where 15 of each class are wanted
 

@@ -6,6 +6,7 @@ import pytest
 from pfl_audit.attacks.membership import classifiers, present
 from pfl_audit.attacks.membership.evaluation import evaluate, run_trial, subset
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
+from pfl_audit.attacks.membership.specs import MembershipSettings
 from pfl_audit.documents.units import PROVIDER
 
 from .simulated import table
@@ -16,7 +17,7 @@ SEEDS = range(5)
 def outcome_of(row: AttackRow, seed: int, leak: float, s: int = 5, size: int = 80):  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(seed)
     frame, labels = table(size, size, rng, leak=leak)
-    return evaluate(row, frame, labels, s, seeds=SEEDS, share=0.15, rng=rng)
+    return evaluate(row, frame, labels, s, seeds=SEEDS, settings=MembershipSettings(), rng=rng)
 
 
 def test_result_does_not_depend_on_the_order_of_the_rows() -> None:
@@ -24,7 +25,7 @@ def test_result_does_not_depend_on_the_order_of_the_rows() -> None:
     frame, labels = table(40, 40, rng, leak=0.5)
     order = rng.permutation(len(frame))
     for row in ROWS:
-        run = partial(evaluate, row, s=5, seeds=SEEDS, share=0.15)
+        run = partial(evaluate, row, s=5, seeds=SEEDS, settings=MembershipSettings())
         a = run(table=frame, labels=labels, rng=np.random.default_rng(1))
         b = run(table=frame.iloc[order], labels=labels[order], rng=np.random.default_rng(1))
         assert {k: (v.value, v.low, v.high) for k, v in a.estimates.items()} == {
@@ -43,7 +44,7 @@ def test_labels_of_the_attacked_are_used_for_nothing_but_the_score(row: AttackRo
     exchanged[[member, other]] = exchanged[[other, member]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(classifiers, "draw_known", lambda *_: known)
-        one, two = (run_trial(row, frame, each, 0, 0.15) for each in (labels, exchanged))
+        one, two = (run_trial(row, frame, each, 0, MembershipSettings()) for each in (labels, exchanged))
     assert (one.calls == two.calls).all()
     assert (one.scores == two.scores).all()
     assert one.calls.any()
@@ -85,7 +86,7 @@ def test_every_number_carries_interval_chance_and_count() -> None:
 def test_chance_is_the_share_of_the_larger_class_among_the_attacked() -> None:
     rng = np.random.default_rng(5)
     frame, labels = table(60, 30, rng)
-    found = evaluate(ROWS[0], frame, labels, 0, seeds=[0], share=0.15, rng=rng)
+    found = evaluate(ROWS[0], frame, labels, 0, seeds=[0], settings=MembershipSettings(), rng=rng)
     # Seven members and, by their share, four others are known: 53 and 26 are attacked.
     assert (found.attacked.sum(), (~found.attacked).sum()) == (53, 26)
     assert found.chance == pytest.approx(53 / 79)

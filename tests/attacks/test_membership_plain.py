@@ -30,7 +30,7 @@ def judged(one: Outcome, level: str) -> Judged:
 
 def decision(*attacks: Judged) -> Decision:
     by_access = {one.outcome.row.access: (one,) for one in attacks}
-    return Decision(attacks[0].level, by_access, attacks[0], (), (1.6, 1.9), 100.0)
+    return Decision(by_access, attacks[0], (), (1.6, 1.9))
 
 
 def test_the_lowest_false_alarm_rate_that_is_resolved_counts() -> None:

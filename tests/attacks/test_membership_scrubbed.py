@@ -11,6 +11,7 @@ from pfl_audit.attacks.membership.attack import ATTACK
 from pfl_audit.attacks.membership.evaluation import columns_used, run_trial, subset
 from pfl_audit.attacks.membership.features import LARGEST_LOSS, aggregate, memory_features, query_features
 from pfl_audit.attacks.membership.rows import ROWS, AttackRow
+from pfl_audit.attacks.membership.specs import MembershipSettings
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.attacks.questions.inputs import PRETRAINED
@@ -119,17 +120,19 @@ def test_attacks_of_the_paper_keep_their_columns_and_their_access() -> None:
 def test_without_the_column_an_attack_is_the_published_one(name: str) -> None:
     frame, labels = subset(*table(40, 40, np.random.default_rng(0), leak=0.5), 0)
     bare = frame.drop(columns="llr_mem")
-    ours, theirs = (run_trial(BY_ID[each], bare, labels, 0, 0.15) for each in (name, WITHOUT[name]))
+    ours, theirs = (run_trial(BY_ID[each], bare, labels, 0, MembershipSettings()) for each in (name, WITHOUT[name]))
     assert ours.scores.tolist() == theirs.scores.tolist()
     assert ours.calls.tolist() == theirs.calls.tolist()
-    assert run_trial(BY_ID[name], frame, labels, 0, 0.15).scores.tolist() != theirs.scores.tolist()
+    assert run_trial(BY_ID[name], frame, labels, 0, MembershipSettings()).scores.tolist() != theirs.scores.tolist()
 
 
 def test_both_ratios_count_alike_whatever_their_units() -> None:
     frame, labels = subset(*table(40, 40, np.random.default_rng(0), leak=0.5), 0)
     row = BY_ID["likelihood-ratio-g4"]
-    found = run_trial(row, frame, labels, 0, 0.15)
-    scaled = run_trial(row, frame.assign(log_odds_ratio=1e3 * frame["log_odds_ratio"] + 7), labels, 0, 0.15)
+    found = run_trial(row, frame, labels, 0, MembershipSettings())
+    scaled = run_trial(
+        row, frame.assign(log_odds_ratio=1e3 * frame["log_odds_ratio"] + 7), labels, 0, MembershipSettings()
+    )
     assert scaled.scores == pytest.approx(found.scores)
     chosen = frame.iloc[found.test]
     slow = sum((chosen[each] - chosen[each].mean()) / chosen[each].std(ddof=0) for each in row.features) / 2
