@@ -19,17 +19,15 @@ from pfl_audit.attacks.membership.evaluation import Outcome, Trial, measure
 from pfl_audit.attacks.membership.present_decision import finding, metrics
 from pfl_audit.attacks.membership.rows import AttackRow
 from pfl_audit.attacks.questions.context import QuestionContext
+from pfl_audit.attacks.questions.trained_control import train_beside
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.failures import failure
 from pfl_audit.core.results import Check
 from pfl_audit.documents.corpus import Corpus, require_both_classes
-from pfl_audit.documents.writers import write_jsonl
 from pfl_audit.errors import NotAuditableError
-from pfl_audit.files import cannot_write, make_folder, sha256_json
+from pfl_audit.files import sha256_json
 from pfl_audit.metrics.arrays import Floats
-from pfl_audit.training.run import run_training
 from pfl_audit.training.settings import TrainSettings
-from pfl_audit.training.start import TrainRun
 
 FEWEST = 4
 """Documents of each class below which nothing is measured."""
@@ -184,26 +182,8 @@ class _Run:
         )
         if not queries:
             raise NotAuditableError("the model answered none of the questions", "See 'pfl-audit data check'")
-        corpus = replace(self.corpus, queries=queries)
-        before = context.pretrained.model.fingerprint if context.pretrained is not None else ""
+        corpus = replace(self.corpus, queries=queries, membership={})
         steps = self.settings.proxy_steps
-        key = sha256_json([context.target.model.fingerprint, before, corpus.digest, steps, context.seed])
-        folder = context.states / f"docmia-{key[:16]}"
-        try:
-            make_folder(folder, private=True)  # the owner's alone: a corpus in it has the pages and answers of an audit
-        except OSError as error:
-            raise cannot_write(folder, error) from error
-        write_jsonl(replace(corpus, membership={}), folder / "answers")
-        run = TrainRun(
-            data=folder / "answers",
-            out=folder / "proxy",
-            start=start,
-            size="small",
-            vocabulary=1000,
-            half=False,
-            mode="central",
-            device=context.device,
-        )
         settings = TrainSettings(steps=steps, batch_size=16, validate_every=steps + 1, save_every=50, seed=context.seed)
-        run_training(run, settings, context.progress)
-        return folder / "proxy", corpus
+        folder = train_beside(corpus, start, context.states / "docmia", settings, context.device, context.progress)
+        return folder, corpus

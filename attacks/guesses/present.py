@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from pfl_audit.attacks.guesses.putting_back import FEWEST_DIFFERENT, FEWEST_UNITS, Outcome, PutBack
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric
@@ -142,13 +144,11 @@ def no_secrets(words: Words, outcome: Outcome, reasons: tuple[str, str, str], no
     }
     if any(empty := [found.empty for found in places]):
         holds["has no letter and no digit"] = empty
-    hit = [field.attack.within(max(outcome.every)) for field in outcome.private]
-    left = [True] * len(places)
-    rows: list[list[Cell]] = []
-    for reason, held in holds.items():
-        mine = [a and b for a, b in zip(left, held, strict=True)]
-        rows.append([reason, sum(mine), sum(a and b for a, b in zip(mine, hit, strict=True))])
-        left = [a and not b for a, b in zip(left, held, strict=True)]
+    hit = np.array([field.attack.within(max(outcome.every)) for field in outcome.private], dtype=bool)
+    first = np.cumsum(list(holds.values()), axis=0).cumsum(axis=0) == 1
+    rows: list[list[Cell]] = [
+        [reason, int(mine.sum()), int((mine & hit).sum())] for reason, mine in zip(holds, first, strict=True)
+    ]
     return Table(
         title=f"{words.field.capitalize()} that {words.hold} no secret",
         columns=["reason", words.field, "put back"],

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import ceil, comb
 
 import numpy as np
+import pandas as pd
 
 from pfl_audit.attacks.guesses.field import Guessed, Occurrences
 from pfl_audit.attacks.guesses.resamples import Resampled, up_to_value
@@ -178,14 +179,12 @@ def put_back(
     """
     ours = _shares(private, guesses, rng, resamples)
     gaps = _by_unit(private, guesses)
-    different = sum(gap != 0 for gap, _ in gaps)
-    p_value = sign_flip([gap for gap, _ in gaps])
+    different, p_value = int((gaps["sum"] != 0).sum()), sign_flip(gaps["sum"].tolist())
     if not new:
         return PutBack(guesses, ours, None, different, p_value, None, None)
-    both = [*gaps, *_by_unit(new, guesses)]
-    sums, counts = (np.array(column, dtype=np.float64) for column in zip(*both, strict=True))
+    both = pd.concat([gaps, _by_unit(new, guesses)])
     labels = np.arange(len(both)) < len(gaps)
-    contrast = item_gap(sums, counts)
+    contrast = item_gap(*both.to_numpy(dtype=np.float64).T)
     test = permuted([contrast], labels, rng, permutations)
     weights = bootstrap_counts(labels, rng, resamples).T
     excess = resampled(contrast, labels, weights)
@@ -226,14 +225,10 @@ def _shares(fields: Sequence[Guessed], guesses: int, rng: np.random.Generator, r
     return Shares(len(fields), drawn.units, attack, public, up_to_value(attack.minus(public)))
 
 
-def _by_unit(fields: Sequence[Guessed], guesses: int) -> list[tuple[int, int]]:
-    """Hits of the attack minus those of the public model, and fields, of each unit."""
-    units: dict[str, tuple[int, int]] = {}
-    for field in fields:
-        gap, count = units.get(field.unit, (0, 0))
-        attack, public = _hits(field, guesses)
-        units[field.unit] = gap + attack - public, count + 1
-    return list(units.values())
+def _by_unit(fields: Sequence[Guessed], guesses: int) -> pd.DataFrame:
+    """Hits of the attack minus those of the public model (``sum``), and fields (``count``), a row a unit."""
+    gaps = [int(attack) - int(public) for attack, public in (_hits(field, guesses) for field in fields)]
+    return pd.Series(gaps).groupby([field.unit for field in fields], sort=False).agg(["sum", "count"])
 
 
 def _hits(field: Guessed, guesses: int) -> tuple[bool, bool]:

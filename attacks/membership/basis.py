@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
+from sklearn.preprocessing import scale
 
 from pfl_audit.attacks.membership.evaluation import Outcome
 from pfl_audit.attacks.questions.context import QuestionContext
@@ -206,10 +207,10 @@ class Basis:
             scores: Scores of an attack on the model under audit, float (n,).
             control: Scores of the same attack on the control, float (n,); None where none are subtracted.
         """
-        found = _scaled(scores)
+        found: Floats = scale(scores)
         if self.drawn:
             return found
-        return self.blind.unexplained(found if control is None else found - _scaled(control), self.attacked)
+        return self.blind.unexplained(found if control is None else found - scale(control), self.attacked)
 
     def refusal(self, reference: str | None) -> str | None:
         """Reason why nothing is concluded from an attack, or None.
@@ -243,8 +244,3 @@ class Basis:
 def _least_competent(found: Sequence[Reading], unit: Unit) -> Reading:
     """The first model that is refused, else the first."""
     return next((read for read in found if read.refusal(unit)), found[0])
-
-
-def _scaled(scores: Floats) -> Floats:
-    deviation = float(scores.std())
-    return (scores - scores.mean()) / (deviation if deviation > 1e-12 else 1.0)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import RandomizedSearchCV, StratifiedKFold
+from sklearn.preprocessing import scale
 
 from pfl_audit.attacks.membership.forest import fitted_scores
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
@@ -18,12 +19,6 @@ _SEARCH = {"n_estimators": list(range(50, 500)), "max_depth": list(range(1, 20))
 """The space and effort of the reference's search: 5 draws, 5 folds."""
 _STARTS = 10
 """Of K-Means; the best counts."""
-
-
-def standardise(features: Floats) -> Floats:
-    """Bring every column to mean 0 and deviation 1; a constant column becomes 0."""
-    spread = features.std(axis=0)
-    return (features - features.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0)
 
 
 def predict_kmeans(features: Floats, orient: Floats, seed: int, *, raw: bool = False) -> Bools:
@@ -39,7 +34,7 @@ def predict_kmeans(features: Floats, orient: Floats, seed: int, *, raw: bool = F
     Returns:
         No provider is a member where all providers are alike, or where both clusters have the same mean.
     """
-    scaled = features if raw else standardise(features)
+    scaled = features if raw else scale(features)
     if (scaled == scaled[:1]).all():
         return np.zeros(len(features), dtype=bool)
     # The result must not depend on the order of the rows, and K-Means draws its start by row.
@@ -89,7 +84,7 @@ def ratio_scores(ratios: Floats) -> Floats:
     Returns:
         float (n,).
     """
-    return ratios[:, 0] if ratios.shape[1] == 1 else standardise(ratios).mean(axis=1)
+    return ratios[:, 0] if ratios.shape[1] == 1 else np.asarray(scale(ratios).mean(axis=1))
 
 
 def predict_memorized(nls_mem: Floats) -> Bools:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Final
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import norm, rankdata
 
 from pfl_audit.attacks.membership.basis import Basis
 from pfl_audit.attacks.membership.evaluation import Outcome, enough
@@ -22,7 +21,6 @@ from pfl_audit.attacks.membership.rows import ACCESS
 from pfl_audit.core.results import Level
 from pfl_audit.core.verdict import Budget, level_of
 from pfl_audit.metrics import ranking
-from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.intervals import Estimate, bootstrap_counts, estimate
 from pfl_audit.metrics.permutation import PERMUTATIONS, compare
 from pfl_audit.metrics.power import smallest_effect
@@ -30,7 +28,6 @@ from pfl_audit.metrics.power import smallest_effect
 LARGEST_UNSEEN: Final = 0.70
 """Balanced accuracy (or AUC) that the audit must have been able to find before it says "no evidence"."""
 _RANK: Final[tuple[Level, ...]] = ("leak", "weak", "unresolved", "none")
-_NORMAL: Final = NormalDist()
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,6 @@ def decide_membership(
     basis: Basis,
     budget: Budget,
     rng: np.random.Generator,
-    permutations: int = PERMUTATIONS,
 ) -> Decision:
     """Judge attacks on the same providers together, by the draw of known providers that comes first.
 
@@ -116,7 +112,6 @@ def decide_membership(
         basis: What they are held against.
         budget: Error budget of the finding.
         rng: Draws the arrangements and the bootstrap.
-        permutations: Number of arrangements.
     """
     tested = named(outcomes)
     beside = [control.get(one.row.id) if basis.subtracts(one.row.reference) else None for one in tested]
@@ -125,14 +120,16 @@ def decide_membership(
         for one, other in zip(tested, beside, strict=True)
     ]
     drawn = basis.relabelling
-    permuted = compare(np.array([2.0 * rankdata(each) / len(each) for each in scores]), drawn.draw(rng, permutations))
+    permuted = compare(np.array([2.0 * rankdata(each) / len(each) for each in scores]), drawn.draw(rng, PERMUTATIONS))
     critical = permuted.critical(budget.weak) / 2
     counts = bootstrap_counts(basis.labels, rng, groups=drawn.groups)
     judged = []
     for at, (one, other) in enumerate(zip(tested, beside, strict=True)):
         sweep = ranking.sweep(scores[at], basis.labels)
         difference = estimate(float(permuted.gaps[at]) / 2 + 0.5, sweep.resampled(counts)[0])
-        smallest = _by_itself(0.5 + smallest_effect(float(critical[at]), float(difference.samples.std())), scores[at])
+        area = 0.5 + smallest_effect(float(critical[at]), float(difference.samples.std()))
+        # Of the statistic. The score itself has a deviation of one, and both are taken as normal.
+        smallest = float(norm.cdf(norm.ppf(area) * scores[at].std())) if area < 1.0 else 1.0
         refusal = basis.refusal(one.row.reference)
         if refusal is None and other is None and basis.subtracts(one.row.reference):
             refusal = f"{one.row.title} has no score of the control to subtract"
@@ -151,17 +148,5 @@ def decide_membership(
         {access: found for access, found in by_access.items() if found},
         judged[0],
         tuple(one for one in outcomes if one not in tested),
-        (_NORMAL.inv_cdf(1 - budget.leak), float(np.quantile(permuted.largest, 1 - budget.leak))),
+        (float(norm.isf(budget.leak)), float(np.quantile(permuted.largest, 1 - budget.leak))),
     )
-
-
-def _by_itself(area: float, statistic: Floats) -> float:
-    """AUC of a score of deviation one whose difference to the control has an AUC, both taken as normal.
-
-    Args:
-        area: AUC of the statistic.
-        statistic: float (n,).
-    """
-    if area >= 1.0:
-        return 1.0
-    return _NORMAL.cdf(_NORMAL.inv_cdf(area) * float(statistic.std()))

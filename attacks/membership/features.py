@@ -23,7 +23,7 @@ from pfl_audit.attacks.membership.question_scores import (
     rmia_scores,
     window_scores,
 )
-from pfl_audit.attacks.membership.rows import G1, G2, G3, G4, SCRUBBED_OUT, SCRUBBED_RATIO
+from pfl_audit.attacks.membership.rows import G3, G4, SCRUBBED_OUT, SCRUBBED_RATIO
 from pfl_audit.documents.document import Query
 from pfl_audit.metrics.answers import accuracy, anls, similarity
 from pfl_audit.metrics.arrays import Floats
@@ -52,33 +52,28 @@ def query_features(
         One row a query: ``unit``, G1, G2, G3, the log-odds and scores beside the models that are given; NaN where a
         response carries no loss or confidence.
     """
-    rows, kept = [], []
-    for query in queries:
-        response = target.get(query.id)
-        before = pretrained.get(query.id) if pretrained is not None else None
-        if response is None or (pretrained is not None and before is None):
-            continue
-        if dropped is not None and query.id not in dropped:
-            continue
-        loss, loss_before = dropped[query.id] if dropped is not None else (_loss(response), _loss(before))
-        row = {
-            "unit": query.document.unit,
-            "acc": accuracy(response.answer, query.answers),
-            "nls": anls(response.answer, query.answers),
+    needed = [answers for answers in (target, pretrained, dropped) if answers is not None]
+    kept = [query for query in queries if all(query.id in answers for answers in needed)]
+    models, companies = (target, pretrained or {}), [query.document.unit for query in kept]
+    (losses, losses_before), (sure, sure_before) = (
+        [_numbers(kept, answers, name) for answers in models] for name in ("loss", "confidence")
+    )
+    loss, before = np.transpose([dropped[query.id] for query in kept]) if dropped and kept else (losses, losses_before)
+    frame = pd.DataFrame(
+        {
+            "unit": companies,
+            "acc": [accuracy(target[query.id].answer, query.answers) for query in kept],
+            "nls": [anls(target[query.id].answer, query.answers) for query in kept],
             "loss": loss,
-            "conf": _number(response.confidence),
+            "conf": sure,
+            "delta_loss": before - loss,
+            "delta_conf": sure - sure_before,
         }
-        if before is not None:
-            row["delta_loss"] = loss_before - loss
-            row["delta_conf"] = _number(response.confidence) - _number(before.confidence)
-        rows.append(row)
-        kept.append(query)
-    frame = pd.DataFrame(rows, columns=["unit", *G1, *G2, *G3])
-    losses, companies = _losses(kept, target), [query.document.unit for query in kept]
+    )
     frame["log_odds"] = odds = log_odds(losses)
     public = np.empty((len(kept), 0))
     if pretrained is not None:
-        odds_before = log_odds(_losses(kept, pretrained))
+        odds_before = log_odds(losses_before)
         frame["log_odds_before"], frame["log_odds_ratio"] = odds_before, odds - odds_before
         public = np.column_stack([odds_before, np.abs(odds_before)])
         tokens = [[answers[query.id].token_losses for query in kept] for answers in (target, pretrained)]
@@ -88,9 +83,9 @@ def query_features(
     known = np.hstack([keys, np.array(lengths).reshape(-1, 2), public])
     frame["residual"] = residual_scores(odds, known, companies)
     if out is not None:
-        frame["log_odds_ratio_out"] = odds - log_odds(_losses(kept, out))
+        frame["log_odds_ratio_out"] = odds - log_odds(_numbers(kept, out, "loss"))
     if references:
-        beside = np.column_stack([_losses(kept, found) for found in references])
+        beside = np.column_stack([_numbers(kept, found, "loss") for found in references])
         frame["lira"] = lira_scores(odds, log_odds(beside))
         frame["rmia"] = rmia_scores(losses, beside, companies)
     return frame.astype({column: np.float64 for column in frame.columns if column != "unit"})
@@ -121,15 +116,19 @@ def memory_features(
         the losses is missing.
     """
     likelihood = "loglik_mem" if scrubbed_before is None else SCRUBBED_RATIO
-    rows: list[dict[str, object]] = []
-    for query in scrubbed:
-        if (response := scrubbed_answers.get(query.id)) is None:
-            continue
-        row: dict[str, object] = {"unit": query.document.unit, "nls_mem": anls(response.answer, query.answers)}
-        control = _loss(scrubbed_before.get(query.id)) if scrubbed_before is not None else 0.0
-        row[likelihood] = control - _loss(response)
-        row[SCRUBBED_OUT] = _loss((scrubbed_out or {}).get(query.id)) - _loss(response)
-        rows.append(row)
+    asked = [query for query in scrubbed if query.id in scrubbed_answers]
+    loss = _numbers(asked, scrubbed_answers, "loss")
+    before_loss = 0.0 if scrubbed_before is None else _numbers(asked, scrubbed_before, "loss")
+    ratios, out = before_loss - loss, _numbers(asked, scrubbed_out or {}, "loss") - loss
+    rows: list[dict[str, object]] = [
+        {
+            "unit": query.document.unit,
+            "nls_mem": anls(scrubbed_answers[query.id].answer, query.answers),
+            likelihood: ratio,
+            SCRUBBED_OUT: beyond,
+        }
+        for query, ratio, beyond in zip(asked, ratios, out, strict=True)
+    ]
     for before, after in unasked:
         if before.id in unasked_answers and after.id in unasked_answers:
             said, still = unasked_answers[before.id].answer, unasked_answers[after.id].answer
@@ -169,15 +168,7 @@ def without_signs(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{column: table[column].abs() for column in changes})
 
 
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def _loss(response: Response | None) -> float:
-    """Mean loss of the right answer; NaN where there is none, LARGEST_LOSS where it is infinite."""
-    loss = _number(response.loss if response else None)
-    return loss if np.isnan(loss) else min(loss, LARGEST_LOSS)
-
-
-def _losses(queries: Sequence[Query], responses: Mapping[str, Response]) -> Floats:
-    return np.array([_loss(responses.get(query.id)) for query in queries])
+def _numbers(queries: Sequence[Query], responses: Mapping[str, Response], name: str) -> Floats:
+    """Losses or confidences, float (queries,): NaN where there is none, at most LARGEST_LOSS where it is infinite."""
+    found = [getattr(responses.get(query.id), name, None) for query in queries]
+    return np.minimum(np.array(found, dtype=np.float64), LARGEST_LOSS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+from scipy.stats import rankdata
 
 from pfl_audit.documents.document import Query
 from pfl_audit.models.protocol import Score
@@ -21,7 +22,7 @@ ENOUGH = 3
 
 
 def draw_candidates(
-    queries: Sequence[Query], with_clue: Collection[str], rng: np.random.Generator, others: int = OTHERS
+    queries: Sequence[Query], with_clue: Collection[str], rng: np.random.Generator
 ) -> dict[Query, tuple[str, ...]]:
     """One page a provider, one without a residual clue where there is one, and values to compare.
 
@@ -30,7 +31,6 @@ def draw_candidates(
     Args:
         queries: About scrubbed pages of one key.
         with_clue: Ids of those on which something still points to the value.
-        others: Most values of other providers.
 
     Returns:
         Question about the page to the true value, followed by those of other providers; all differ.
@@ -49,7 +49,7 @@ def draw_candidates(
         clean = [query for query in pages[provider] if query.id not in with_clue] or pages[provider]
         query = clean[int(rng.integers(len(clean)))]
         strange = [value for value in every if value not in owned[provider]]
-        chosen = rng.permutation(len(strange))[:others]
+        chosen = rng.permutation(len(strange))[:OTHERS]
         if len(chosen) >= ENOUGH:
             drawn[query] = (query.answers[0], *(shown[strange[place]] for place in sorted(chosen)))
     return drawn
@@ -71,8 +71,7 @@ def exposure(losses: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     Args:
         losses: Negative log-likelihood of each as a whole, float (candidates,). Equal ones share their mean rank.
     """
-    rank = 1 + float((losses[1:] < losses[0]).sum()) + float((losses[1:] == losses[0]).sum()) / 2
-    return float(np.log2(len(losses)) - np.log2(rank))
+    return float(np.log2(len(losses)) - np.log2(rankdata(losses)[0]))
 
 
 def _plain(value: str) -> str:

@@ -27,7 +27,7 @@ from pfl_audit.documents.document import Query
 from pfl_audit.documents.units import DOCUMENT, Unit
 from pfl_audit.metrics.arrays import Floats
 from pfl_audit.metrics.contrasts import Contrast, difference, item_gap, permuted
-from pfl_audit.metrics.intervals import RESAMPLES, bootstrap_counts
+from pfl_audit.metrics.intervals import bootstrap_counts
 from pfl_audit.metrics.permutation import PERMUTATIONS
 from pfl_audit.metrics.power import smallest_effect
 
@@ -48,15 +48,7 @@ def strata(questions: pd.DataFrame) -> NDArray[np.intp]:
     )
 
 
-def reading(
-    questions: pd.DataFrame,
-    control: pd.DataFrame | None,
-    budget: Budget,
-    rng: np.random.Generator,
-    *,
-    permutations: int = PERMUTATIONS,
-    resamples: int = RESAMPLES,
-) -> Result:
+def reading(questions: pd.DataFrame, control: pd.DataFrame | None, budget: Budget, rng: np.random.Generator) -> Result:
     """Compare members with others within strata of key and length of page.
 
     Args:
@@ -72,8 +64,8 @@ def reading(
         both = [np.where(np.isnan(other), np.nan, scores), other]
         over = difference(*(_contrast(who, where, part) for part in both))
     measure = Measure(STRATIFIED, 0.0, _contrast(who, where, scores), over)
-    weights = bootstrap_counts(who.labels, rng, resamples).T
-    tested = permuted([measure.contrast], who.labels, rng, permutations)
+    weights = bootstrap_counts(who.labels, rng).T
+    tested = permuted([measure.contrast], who.labels, rng, PERMUTATIONS)
     deviation = float(tested.deviations[0])
     smallest = smallest_effect(float(tested.critical(budget.weak)[0]), deviation) if deviation > 0 else None
     enough = int(questions["member"].value_counts().min()) >= ENOUGH_PAGES

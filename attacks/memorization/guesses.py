@@ -47,13 +47,11 @@ def guesses(context: QuestionContext, settings: MemorizationSettings) -> Check:
     members = context.members
     values = [
         Value(
+            query.document.unit,
+            place_of(said[query.id], query, settings.guesses),
+            place_of(before.get(query.id, ()), query, settings.guesses),
+            asked[query].secret,
             query,
-            Guessed(
-                query.document.unit,
-                place_of(said[query.id], query, settings.guesses),
-                place_of(before.get(query.id, ()), query, settings.guesses),
-                asked[query].secret,
-            ),
             place_of(ratios[query.id], query, settings.guesses) if query.id in ratios else None,
         )
         for query in asked
@@ -64,8 +62,8 @@ def guesses(context: QuestionContext, settings: MemorizationSettings) -> Check:
     if not here:
         return spec.not_run("skipped", f"no value of a member {context.unit.name} could be asked for")
     outcome = outcome_of(
-        [value.field for value in here],
-        [value.field for value in there],
+        here,
+        there,
         [asked[value.query] for value in here],
         settings.guesses,
         lambda what, k: context.rng("memorization", "guesses", what, k),
@@ -145,9 +143,7 @@ def _by_ratio(
 
     def ranked(values: Sequence[Value]) -> list[Guessed]:
         return [
-            replace(value.field, attack=value.by_ratio)
-            for value in values
-            if value.field.secret and value.by_ratio is not None
+            replace(value, attack=value.by_ratio) for value in values if value.secret and value.by_ratio is not None
         ]
 
     private, new = ranked(here), ranked(there)

@@ -23,7 +23,7 @@ from pfl_audit.core.results import Format, Level
 from pfl_audit.core.verdict import Budget, level_of
 from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers
 from pfl_audit.metrics.contrasts import Contrast, area, difference, item_gap, permuted, resampled
-from pfl_audit.metrics.intervals import RESAMPLES, Estimate, bootstrap_counts
+from pfl_audit.metrics.intervals import Estimate, bootstrap_counts
 from pfl_audit.metrics.permutation import PERMUTATIONS, Permuted
 from pfl_audit.metrics.power import smallest_effect
 from pfl_audit.metrics.smallest_gap import smallest_gap
@@ -204,21 +204,12 @@ def measures(pages: pd.DataFrame) -> list[Measure]:
     return found
 
 
-def memory(
-    pages: pd.DataFrame,
-    budget: Budget,
-    rng: np.random.Generator,
-    *,
-    permutations: int = PERMUTATIONS,
-    resamples: int = RESAMPLES,
-    powered: bool = True,
-) -> Memory:
+def memory(pages: pd.DataFrame, budget: Budget, rng: np.random.Generator) -> Memory:
     """Test whether members' values are remembered, with one budget for all measures.
 
     Args:
         pages: One row a page, as in ``measures``; with ``held``, the number of training pages that hold the value, by
             this number, too.
-        powered: Whether the smallest effects are computed; without them "no evidence" is not resolved.
     """
     who = Units.of(pages)
     pages_of = (int(pages["member"].sum()), int((~pages["member"].astype(bool)).sum()))
@@ -233,14 +224,14 @@ def memory(
         name = f"{first.name} of values on {start} or more training pages"
         taken.append(replace(first, name=name, least=least, training_pages=start))
     contrasts, least_of = [measure.contrast for measure in taken], [measure.least for measure in taken]
-    tested = permuted(contrasts, roles, rng, permutations, least_of)
-    smallest = _smallest(pages, who, taken, tested, budget, rng) if powered else {}
-    resolved = powered and all(
+    tested = permuted(contrasts, roles, rng, PERMUTATIONS, least_of)
+    smallest = _smallest(pages, who, taken, tested, budget, rng)
+    resolved = all(
         smallest[name] is not None and smallest[name] <= most  # type: ignore[operator]
         for name, most in ((ACC, LARGEST_GAP), (RATIO, LARGEST_AREA))
         if name in smallest
     )
-    weights = bootstrap_counts(who.labels, rng, resamples).T
+    weights = bootstrap_counts(who.labels, rng).T
     enough = min(pages_of) >= ENOUGH_PAGES
     results = [
         judge(measure, tested, at, roles, weights, budget, smallest.get(measure.name), enough, resolved)
@@ -256,7 +247,7 @@ def memory(
         repeated.append(Repeated(text, int((roles == at).sum()), values))
     scores = who.means(_column(pages, COLUMNS[first.name]))
     known = who.labels & ~np.isnan(held) & ~np.isnan(scores)
-    rising = trend(held[known], scores[known], rng, permutations) if known.sum() >= FEWEST else None
+    rising = trend(held[known], scores[known], rng, PERMUTATIONS) if known.sum() >= FEWEST else None
     return Memory(tuple(results), headline, strongest.level, pages_of, units_of, tuple(repeated), rising)
 
 
@@ -336,6 +327,4 @@ def _both(who: Units, values: Floats) -> bool:
 
 
 def _column(pages: pd.DataFrame, name: str) -> Floats:
-    if name not in pages:
-        return np.full(len(pages), np.nan)
-    return pages[name].to_numpy(dtype=np.float64)
+    return pages.reindex(columns=[name])[name].to_numpy(dtype=np.float64)

@@ -35,17 +35,15 @@ _NO_CONTROL = "no control was asked (--control, --pretrained), so that the value
 
 
 @dataclass(frozen=True)
-class Value:
-    """A value that was taken off a page, and how many guesses it takes.
+class Value(Guessed):
+    """A value that was taken off a page, and how many guesses it takes: of the target, and of its control.
 
     Attributes:
         query: Question about the page.
-        field: Places of the value among the guesses of the target and of its control.
         by_ratio: Place among the target's guesses in the order of the ratio of likelihoods, or None without one.
     """
 
     query: Query
-    field: Guessed
     by_ratio: Rank | None
 
 
@@ -183,8 +181,8 @@ class Presenter:
         """How many secrets of members of each key are put back."""
         most = self._settings.guesses
         rows: list[list[Cell]] = []
-        for key in dict.fromkeys(value.query.key for value in values if value.field.secret):
-            mine = [value.field for value in values if value.field.secret and value.query.key == key]
+        for key in dict.fromkeys(value.query.key for value in values if value.secret):
+            mine = [value for value in values if value.secret and value.query.key == key]
             row: list[Cell] = [key, len(mine), *(sum(one.attack.within(k) for one in mine) for k in reported(most))]
             if self._control is not None:
                 row.append(sum(one.public.within(most) for one in mine))
@@ -200,15 +198,15 @@ class Presenter:
     def _values(self, spec: CheckSpec, values: Sequence[Value]) -> Table:
         """Secrets of members that were put back, masked."""
         hide, most = self._redactor.within(spec.id), self._settings.guesses
-        found = [value for value in values if value.field.secret and value.field.attack.within(most)]
+        found = [value for value in values if value.secret and value.attack.within(most)]
         rows: list[list[Cell]] = []
-        for value in sorted(found, key=lambda one: (one.field.attack.before, hide.order(one.query.id))):
-            query, public = value.query, value.field.public
+        for value in sorted(found, key=lambda one: (one.attack.before, hide.order(one.query.id))):
+            query, public = value.query, value.public
             row: list[Cell] = [
                 hide.page(query.document.id if hide.reveal else query.id),
                 query.key,
                 hide.value(query.answers[0], query.key),
-                value.field.attack.before + 1,
+                value.attack.before + 1,
             ]
             if self._control is not None:
                 row.append(public.before + 1 if public.within(most) else "not found")
@@ -218,6 +216,6 @@ class Presenter:
             title=f"{SECRETS.capitalize()} of members",
             columns=["page", "key", "value", "guess", *compared],
             rows=rows[:LISTED],
-            note=f"Of {sum(value.field.secret for value in values)} secrets, by the number of the guess"
+            note=f"Of {sum(value.secret for value in values)} secrets, by the number of the guess"
             + (f"; the first {LISTED}." if len(rows) > LISTED else "."),
         )

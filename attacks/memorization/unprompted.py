@@ -6,7 +6,7 @@ then, it made up or remembers. Source: privacy-aware-docvqa, appendix D.1.4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -79,17 +79,14 @@ def secrets_of(blue: Corpus | None) -> dict[str, tuple[str, ...]]:
     """Values of the training corpus's providers, of five letters or more, with their owners."""
     owners: dict[str, set[str]] = {}
     for query in blue.queries if blue is not None else ():
-        if query.key in PROVIDER_KEYS:
-            for answer in query.answers:
-                if len(normalize_text(answer)) >= SHORTEST:
-                    owners.setdefault(normalize_text(answer), set()).add(query.document.unit)
-    return {answer: tuple(sorted(providers)) for answer, providers in owners.items()}
+        for value in _values([query]) if query.key in PROVIDER_KEYS else ():
+            owners.setdefault(value, set()).add(query.document.unit)
+    return {value: tuple(sorted(providers)) for value, providers in owners.items()}
 
 
 def other_values(blue: Corpus | None) -> set[str]:
     """All other answers of the training corpus, of five letters or more, compact: the paper's second count."""
-    every = {normalize_text(answer) for query in (blue.queries if blue is not None else ()) for answer in query.answers}
-    return {value for value in every if len(value) >= SHORTEST} - set(secrets_of(blue))
+    return _values(blue.queries if blue is not None else ()) - set(secrets_of(blue))
 
 
 def unseen_values(red: Corpus) -> set[str]:
@@ -97,13 +94,14 @@ def unseen_values(red: Corpus) -> set[str]:
     strangers = set(red.non_members())
     trained = {page.provider for page in red.documents if page.unit not in strangers}
     names = {page.provider for page in red.documents if page.unit in strangers} - trained
-    found = {
-        normalize_text(answer)
-        for query in red.queries
-        if query.document.unit in strangers and query.key in PROVIDER_KEYS
-        for answer in query.answers
-    }
-    return {value for value in found | {normalize_text(name) for name in names} if len(value) >= SHORTEST}
+    asked = (query for query in red.queries if query.document.unit in strangers and query.key in PROVIDER_KEYS)
+    return _values(asked, names)
+
+
+def _values(queries: Iterable[Query], further: Iterable[str] = ()) -> set[str]:
+    """Answers, and further texts, of five letters or more, compact."""
+    texts = (*further, *(answer for query in queries for answer in query.answers))
+    return {value for value in map(normalize_text, texts) if len(value) >= SHORTEST}
 
 
 def is_number(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""A control that the audit trains itself, on non-members that leave it (``--train-control``)."""
+"""Checkpoints that an audit trains itself, such as a control on non-members that leave it (``--train-control``)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from pfl_audit.core.subject import AuditJob
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.units import UNITS
 from pfl_audit.errors import UsageError
-from pfl_audit.files import sha256_json
+from pfl_audit.files import cannot_write, make_folder, sha256_json
 from pfl_audit.fitness.spare import spare_non_members
+from pfl_audit.progress import Progress
 from pfl_audit.training.run import prepare, run_training
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.start import TrainRun
@@ -67,14 +68,41 @@ def train_control(
         steps=inputs.train_control_steps, batch_size=BATCH, learning_rate=RATE, seed=job.seed,
         warmup=inputs.train_control_steps // 10,
     )  # fmt: skip
-    run = TrainRun(
-        data=Path(), out=job.states, start=Path(inputs.pretrained), size="", vocabulary=0, half=False, mode="central",
-        device=job.device, lora=RANK, corpus=replace(spared.training, queries=queries),
-    )  # fmt: skip
-    out = job.states / "controls" / sha256_json(prepare(run, settings, None).identity)[:16]
-    run_training(replace(run, out=out), settings, job.progress)
+    corpus, start = replace(spared.training, queries=queries), Path(inputs.pretrained)
+    out = train_beside(corpus, start, job.states / "controls", settings, job.device, job.progress, RANK)
     told = (
         f"trained on {len(spared.training.documents)} pages of {len(spared.training.units)} non-member "
         f"{UNITS[red.unit].many}, which left the audit"
     )
     return spared.audited, inputs.model_copy(update={"control": str(out)}), told
+
+
+def train_beside(
+    corpus: Corpus, start: Path, folder: Path, settings: TrainSettings, device: str, progress: Progress, rank: int = 0
+) -> Path:
+    """Train a checkpoint for an audit, once for the same documents, start and settings; one that was killed goes on.
+
+    Args:
+        corpus: Its documents of training are trained on.
+        start: Checkpoint to begin with.
+        folder: Folder of such checkpoints; the owner's alone, because they have learnt pages and answers of an audit.
+        device: torch's name of the device.
+        rank: Rank of adapters, or 0 to train whole tensors.
+
+    Returns:
+        Folder of the checkpoint.
+
+    Raises:
+        AuditError: The folder cannot be written, or training failed.
+    """
+    try:
+        make_folder(folder, private=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    run = TrainRun(
+        data=Path(), out=folder, start=start, size="", vocabulary=0, half=False, mode="central", device=device,
+        lora=rank, corpus=corpus,
+    )  # fmt: skip
+    out = folder / sha256_json(prepare(run, settings, None).identity)[:16]
+    run_training(replace(run, out=out), settings, progress)
+    return out

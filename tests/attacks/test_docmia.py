@@ -19,6 +19,7 @@ from pfl_audit.attacks.docmia.optimise import COLUMNS, HeldOpening, optimise_doc
 from pfl_audit.attacks.docmia.run import score
 from pfl_audit.attacks.docmia.specs import PARTS, PROXY, WHOLE, DocmiaSettings
 from pfl_audit.attacks.docmia.travel import last_matrices, travel
+from pfl_audit.attacks.questions import trained_control
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.attacks.questions.subject import SUBJECT
@@ -291,19 +292,20 @@ def test_each_seed_and_start_has_a_proxy_of_its_own_that_its_owner_alone_can_rea
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Audits without a folder of their own share the folder of states."""
-    monkeypatch.setattr(docmia, "run_training", lambda *_: None)
+    monkeypatch.setattr(trained_control, "run_training", lambda *_: None)
     folders, red = set(), corpus(2, 2)
     with ResponseStore(tmp_path / "store.sqlite") as store:
         for seed, start in ((0, "a"), (1, "a"), (0, "b"), (0, "a")):
-            before = QueryEngine(FakeModel(name=start), store, Silent())
+            (tmp_path / start).mkdir(exist_ok=True)
+            (tmp_path / start / "model.safetensors").write_text(start)
             context: Any = SimpleNamespace(
-                red=red, members=red.units, target=QueryEngine(FakeModel(), store, Silent()), pretrained=before,
-                weights={"pre-trained": tmp_path}, states=tmp_path / "states", device="cpu", progress=Silent(),
-                seed=seed,
+                red=red, members=red.units, target=QueryEngine(FakeModel(), store, Silent()),
+                weights={"pre-trained": tmp_path / start}, states=tmp_path / "states", device="cpu",
+                progress=Silent(), seed=seed,
             )  # fmt: skip
-            folders.add(docmia._Run(context, DocmiaSettings())._proxy()[0].parent)
+            folders.add(docmia._Run(context, DocmiaSettings())._proxy()[0])
     assert len(folders) == 3
-    assert all(folder.stat().st_mode & 0o077 == 0 for folder in folders)
+    assert all(folder.parent.stat().st_mode & 0o077 == 0 for folder in folders)
 
 
 def place(store: ResponseStore) -> Any:

@@ -14,7 +14,7 @@ WHOLE = Budget.shared(1)
 
 
 def read(frame: pd.DataFrame, control: pd.DataFrame | None = None, budget: Budget = WHOLE) -> Result:
-    return reading(frame, control, budget, np.random.default_rng(0), permutations=999, resamples=500)
+    return reading(frame, control, budget, np.random.default_rng(0))
 
 
 def plain(frame: pd.DataFrame) -> float:

@@ -37,7 +37,7 @@ def test_negative_control_each_member_has_twins_among_the_others(members: int, o
         [drawn.assign(member=member, unit=drawn["unit"] + f"-{member}-{at}", page=drawn["page"] + f"-{member}-{at}")
          for member, at in copies]
     )  # fmt: skip
-    found = memory(frame, WHOLE, np.random.default_rng(0), powered=False)
+    found = memory(frame, WHOLE, np.random.default_rng(0))
     assert found.level in ("none", "unresolved")
     assert min(one.p_value for one in found.results) > 0.2
 

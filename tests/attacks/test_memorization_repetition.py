@@ -106,7 +106,7 @@ def test_positive_control_values_on_many_training_pages() -> None:
 
 def test_a_score_that_rises_with_training_pages_has_a_trend() -> None:
     frame = repeated(np.random.default_rng(5), (15, 15, 15, 15), shifts=(0.0, 0.5, 1.0, 1.5))
-    found = memory(frame, WHOLE, np.random.default_rng(0), powered=False).trend
+    found = memory(frame, WHOLE, np.random.default_rng(0)).trend
     assert found is not None
     assert found.correlation > 0.2
     assert found.p_value < 0.02
@@ -114,7 +114,7 @@ def test_a_score_that_rises_with_training_pages_has_a_trend() -> None:
 
 def test_negative_control_noise_has_neither_group_nor_trend() -> None:
     frame = repeated(np.random.default_rng(6), (30, 10, 10, 10))
-    found = memory(frame, WHOLE, np.random.default_rng(0), powered=False)
+    found = memory(frame, WHOLE, np.random.default_rng(0))
     assert found.level in ("none", "unresolved")
     assert found.trend is not None
     assert found.trend.p_value > 0.1
@@ -124,7 +124,7 @@ def test_negative_control_noise_has_neither_group_nor_trend() -> None:
 def test_answers_are_tested_by_training_pages_where_there_is_no_likelihood() -> None:
     frame = repeated(np.random.default_rng(7), (40, 0, 0, 10))[["page", "unit", "member", "acc", "held"]]
     frame["acc"] = (frame["held"] >= 20).astype(float)
-    found = memory(frame, Budget.shared(4), np.random.default_rng(0), powered=False)
+    found = memory(frame, Budget.shared(4), np.random.default_rng(0))
     assert [one.name for one in found.results] == [ACC, f"{ACC} of values on 20 or more training pages"]
     assert (found.level, found.headline) == ("leak", found.results[1])
     shares = [row[2] for row in present.repetition_table(found, PROVIDER).rows]
@@ -133,7 +133,7 @@ def test_answers_are_tested_by_training_pages_where_there_is_no_likelihood() -> 
 
 
 def test_without_training_pages_nothing_is_told_by_them() -> None:
-    found = memory(pages(np.random.default_rng(0)), WHOLE, np.random.default_rng(0), powered=False)
+    found = memory(pages(np.random.default_rng(0)), WHOLE, np.random.default_rng(0))
     assert (found.repeated, found.trend) == ((), None)
 
 
@@ -172,5 +172,5 @@ def test_members_documents_are_the_training_pages_where_the_document_is_the_unit
 def test_a_company_with_several_values_counts_by_the_most_frequent() -> None:
     frame = repeated(np.random.default_rng(6), (30, 10, 10, 10))
     frame.loc[frame.groupby("unit").head(1).index, "held"] = 0
-    found = memory(frame, WHOLE, np.random.default_rng(0), powered=False)
+    found = memory(frame, WHOLE, np.random.default_rng(0))
     assert [one.units for one in found.repeated] == [30, 10, 10, 10]

@@ -51,8 +51,8 @@ ATTACKS: Final = (
         "The change of the loss is positive where training helped.",
         "attacks",
         "attacks/membership/features.py",
-        'row["delta_loss"] = loss_before - loss',
-        'row["delta_loss"] = loss - loss_before',
+        '"delta_loss": before - loss',
+        '"delta_loss": loss - before',
         ("tests/attacks/test_membership_features.py",),
     ),
     Mutation(
@@ -91,8 +91,8 @@ ATTACKS: Final = (
         "Equal candidates share their mean rank in an exposure.",
         "attacks",
         "attacks/memorization/exposure.py",
-        " + float((losses[1:] == losses[0]).sum()) / 2",
-        "",
+        "rankdata(losses)[0]",
+        'rankdata(losses, method="min")[0]',
         ("tests/attacks/test_memorization_measures.py",),
     ),
     Mutation(

@@ -23,7 +23,7 @@ WHOLE = Budget.shared(1)
 def remembers(members: int, others: int, audit: int) -> str:
     """Level of noise of all measures of one key, with a control; providers of heavy-tailed sizes, ties."""
     rng = np.random.default_rng([37, audit])
-    return memory(pages(rng, members, others), WHOLE, rng, powered=False).level
+    return memory(pages(rng, members, others), WHOLE, rng).level
 
 
 def reads(members: int, others: int, audit: int) -> str:
@@ -54,7 +54,7 @@ def found(gap: float, companies: int, audit: int) -> str:
     rng = np.random.default_rng([47, audit])
     frame = pages(rng, companies, companies, known=BASE / 0.9, more=gap / 0.9, heavy=False)
     asked = frame[["page", "unit", "member", "acc", "acc_control"]]
-    return memory(asked, Budget.shared(FINDINGS), rng, powered=False).level
+    return memory(asked, Budget.shared(FINDINGS), rng).level
 
 
 _COLUMNS = ["page", "unit", "member", "clues", "acc"]
@@ -75,7 +75,7 @@ def at_the_smallest_effect(others: int, audit: int) -> str:
     frame = pages(rng, 100, others, known=0.0, heavy=False)[_COLUMNS]
     given = set(rng.choice(100, size=rng.binomial(100, _smallest(others)), replace=False))
     frame["acc"] = [float(name[1:].isdigit() and int(name[1:]) in given) for name in frame["unit"]]
-    return memory(frame, WHOLE, rng, powered=False).level
+    return memory(frame, WHOLE, rng).level
 
 
 @cache
@@ -106,14 +106,14 @@ def repeats(
     rng = np.random.default_rng([53, audit])
     frame = repeated(rng, sizes, others=others, shifts=[_shift(one) for one in areas], heavy=heavy)
     frame = frame if known else frame.drop(columns="held")
-    return memory(frame, budget, rng, powered=False).level
+    return memory(frame, budget, rng).level
 
 
 def trends(sizes: tuple[int, ...], heavy: bool, areas: tuple[float, ...], audit: int) -> str:
     """Whether the score rises with the number of training pages, at 5 %."""
     rng = np.random.default_rng([59, audit])
     frame = repeated(rng, sizes, others=5, shifts=[_shift(one) for one in areas], heavy=heavy)
-    found = memory(frame, WHOLE, rng, powered=False).trend
+    found = memory(frame, WHOLE, rng).trend
     return "trend" if found is not None and found.p_value <= 0.05 else "none"
 
 
