@@ -145,6 +145,7 @@ def no_secrets(words: Words, outcome: Outcome, reasons: tuple[str, str, str], no
     if any(empty := [found.empty for found in places]):
         holds["has no letter and no digit"] = empty
     hit = np.array([field.attack.within(max(outcome.every)) for field in outcome.private], dtype=bool)
+    # Twice the running sum is one at the first reason that holds alone.
     first = np.cumsum(list(holds.values()), axis=0).cumsum(axis=0) == 1
     rows: list[list[Cell]] = [
         [reason, int(mine.sum()), int((mine & hit).sum())] for reason, mine in zip(holds, first, strict=True)

@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from pfl_audit.metrics.arrays import Floats
+from pfl_audit.metrics.arrays import Floats, blocks
 from pfl_audit.metrics.intervals import RESAMPLES, Estimate, all_or_nothing, bootstrap_counts
 
 RARE = 5
 """Units below which a share is drawn from its posterior for the improvement factor."""
-_CELLS = 4_000_000
-"""Drawn fields that are held at once."""
 
 
 class Resampled:
@@ -40,11 +38,7 @@ class Resampled:
         Returns:
             float64 (k,) and (resamples, k).
         """
-        rows = max(1, _CELLS // len(self._unit))
-        drawn = (
-            self._weights[at : at + rows].astype(np.float64, order="C") for at in range(0, len(self._weights), rows)
-        )
-        parts = [function(weights[:, self._unit]) for weights in drawn]
+        parts = [function(drawn.astype(np.float64, order="C")[:, self._unit]) for drawn in blocks(self._weights)]
         return function(np.ones((1, len(self._unit))))[0], np.concatenate(parts)
 
     def share(self, found: Estimate, part: float = 1.0) -> Estimate:

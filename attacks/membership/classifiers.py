@@ -87,11 +87,6 @@ def ratio_scores(ratios: Floats) -> Floats:
     return ratios[:, 0] if ratios.shape[1] == 1 else np.asarray(scale(ratios).mean(axis=1))
 
 
-def predict_memorized(nls_mem: Floats) -> Bools:
-    """Predict membership where the name was answered at least once without being on the page (CLS1)."""
-    return nls_mem > 0.0
-
-
 def majority_vote(*calls: Bools) -> Bools:
     """Prediction of more than half of the classifiers (hard voting)."""
     return 2 * np.sum(calls, axis=0) > len(calls)

@@ -11,14 +11,13 @@ import pandas as pd
 from pfl_audit.attacks.membership import classifiers
 from pfl_audit.attacks.membership.rows import ALONE, AttackRow
 from pfl_audit.attacks.membership.specs import MembershipSettings
+from pfl_audit.core.power import ENOUGH
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.metrics import ranking
 from pfl_audit.metrics.arrays import Bools, Counts, Floats, Integers
 from pfl_audit.metrics.intervals import Estimate, bootstrap_counts, estimate
 
 FPR_LIMITS = (0.01, 0.03, 0.10)
-ENOUGH = 20
-"""Attacked providers of each class below which an attack of realistic strength is not distinguishable from chance."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,6 @@ def run_trial(
     labels: Bools,
     seed: int,
     settings: MembershipSettings,
-    base: Trial | None = None,
 ) -> Trial:
     """Attack the subset once: draw who is known, decide on the rest.
 
@@ -120,7 +118,6 @@ def run_trial(
         table: Features of the subset.
         labels: bool (n,), membership.
         settings: Share of the providers that are known, and how classifiers work.
-        base: For a vote, what the attack without the vote decided with this seed, where that is known.
     """
     known = classifiers.draw_known(labels, settings.share, seed, settings.equal_known)
     raw, search = settings.kmeans == "raw", settings.forest_search
@@ -130,9 +127,7 @@ def run_trial(
     scores: Floats | None = None
     # acc decides which cluster are the members; nls breaks its ties.
     orient = table["acc"].to_numpy() + 1e-6 * table["nls"].to_numpy()
-    if base is not None:
-        called = base.calls
-    elif row.kind.startswith("clusters"):
+    if row.kind.startswith("clusters"):
         called = classifiers.predict_kmeans(features[test], orient[test], seed, raw=raw)
     elif row.kind.startswith("forest"):
         scores = classifiers.forest_scores(features[known], labels[known], features[test], seed, search=search)
@@ -145,10 +140,9 @@ def run_trial(
         called = classifiers.predict_kmeans(scores[:, None], scores, seed)
     if row.kind.endswith("vote"):
         change = table["delta_nls_mem"].to_numpy()[test]
-        by_memory = classifiers.predict_memorized(table["nls_mem"].to_numpy()[test])
-        called = classifiers.majority_vote(
-            called, by_memory, classifiers.predict_kmeans(change[:, None], -change, seed, raw=raw)
-        )
+        memorized = table["nls_mem"].to_numpy()[test] > 0.0  # the name was answered without being on the page (CLS1)
+        clustered = classifiers.predict_kmeans(change[:, None], -change, seed, raw=raw)
+        called = classifiers.majority_vote(called, memorized, clustered)
         scores = None
     return Trial(
         test,
@@ -167,7 +161,6 @@ def evaluate(
     seeds: Sequence[int],
     settings: MembershipSettings,
     rng: np.random.Generator,
-    base: Outcome | None = None,
     groups: Sequence[str] | None = None,
 ) -> Outcome:
     """Run an attack with every seed and put intervals around what it achieves.
@@ -179,14 +172,10 @@ def evaluate(
         seeds: Seeds of the draws and classifiers.
         settings: Share of the providers that a supervised attacker knows, while the rest is attacked by all; and how
             classifiers work.
-        base: For a vote, the outcome of the attack without it on the same subset and seeds.
         groups: Name of the group of each row, which is resampled as a whole; each by itself if None.
     """
     chosen, chosen_labels = subset(table, labels, s)
-    before = base.trials if base is not None else (None,) * len(seeds)
-    trials = tuple(
-        run_trial(row, chosen, chosen_labels, seed, settings, trial) for seed, trial in zip(seeds, before, strict=True)
-    )
+    trials = tuple(run_trial(row, chosen, chosen_labels, seed, settings) for seed in seeds)
     belong = None if groups is None else pd.Series(groups, index=table.index)[chosen.index].tolist()
     return measure(row, s, chosen_labels, trials, rng, belong)
 

@@ -8,13 +8,15 @@ import pandas as pd
 
 from pfl_audit.attacks.membership.basis import CONTRADICTION, Basis
 from pfl_audit.attacks.membership.decision import LARGEST_UNSEEN, Decision, Judged
-from pfl_audit.attacks.membership.evaluation import ENOUGH, Outcome
+from pfl_audit.attacks.membership.evaluation import Outcome
 from pfl_audit.attacks.membership.plain import plain_sentence, rates_of
 from pfl_audit.attacks.membership.present import FORMATS, roc, role_of
 from pfl_audit.attacks.membership.rows import ACCESS
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.frequencies import hundredths
 from pfl_audit.core.metric import build_metric, resampled_over
+from pfl_audit.core.notebook import LEVELS
+from pfl_audit.core.power import ENOUGH
 from pfl_audit.core.remedies import NO_SCORES, private_training
 from pfl_audit.core.results import Curve, Finding, Metric, Table
 from pfl_audit.documents.units import DOCUMENT, Unit
@@ -38,7 +40,6 @@ def remedies(unit: Unit) -> list[str]:
 
 
 PERCENT = (".1f", 100.0, " %")
-_LEVELS = {"leak": "leak", "weak": "weak sign", "none": "no evidence", "unresolved": "unresolved"}
 _SHORT = {"balanced accuracy": "BA"}
 _NEEDS = {"ZK": "answers", "PK": "scores", "RK": "scores, reference models", "WB": "weights"}
 
@@ -178,7 +179,7 @@ def access_table(
     """
     rows: list[list[Cell]] = [
         [
-            *_described(one.outcome, _LEVELS[one.level], control),
+            *_described(one.outcome, LEVELS[one.level].lower(), control),
             one.difference.text(".3f"),
             f"{one.p_value:.4f}",
             f"{100 * one.smallest:.0f} %",

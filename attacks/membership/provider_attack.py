@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from pfl_audit.core.settings import Settings as SettingsBase
@@ -63,9 +62,3 @@ class ProviderAttack(Protocol):
 PROVIDER_ATTACKS: Registry[ProviderAttack] = Registry(
     "pfl_audit.provider_attacks", "provider attack", ("name", "title", "features", "knowledge", "Settings", "scores")
 )
-
-
-@cache
-def provider_attacks() -> dict[str, ProviderAttack]:
-    """Installed attacks by name."""
-    return PROVIDER_ATTACKS.installed()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
-from pfl_audit.attacks.membership.provider_attack import provider_attacks
+from pfl_audit.attacks.membership.provider_attack import PROVIDER_ATTACKS
 from pfl_audit.attacks.questions.inputs import CONTROL, PRETRAINED, REFERENCES
 from pfl_audit.models.protocol import Capability
 from pfl_audit.registry import ExtensionWarning
@@ -87,7 +87,6 @@ class AttackRow:
             several by their standardised mean.
         features: Columns it uses.
         knowledge: ZK, PK or RK, and U(nsupervised) or S(upervised).
-        base: For a vote, the attack whose calls CLS1 and CLS2 join.
         scores: Score function of an attack from another package with its settings, once a run has bound it.
         decides: Whether it is the attack of its access that the finding rests on, named before any audit.
     """
@@ -97,7 +96,6 @@ class AttackRow:
     kind: Kind
     features: tuple[str, ...]
     knowledge: str
-    base: str | None = None
     scores: Scores | None = None
     decides: bool = False
 
@@ -144,8 +142,8 @@ ROWS: Final = (
     AttackRow("apk-g4", "APK with memorization features", "forest", G1 + G2 + G3 + G4, "PK+S"),
     AttackRow("apk-g4-ratio", "APK with scrubbed-value likelihood ratio", "forest",
               (*G1, *G2, *G3, *G4, SCRUBBED_RATIO), "PK+S"),
-    AttackRow("azk-vote", "AZK + CLS1 + CLS2", "clusters+vote", G1, "ZK+U", base="azk"),
-    AttackRow("apk-vote", "APK + CLS1 + CLS2", "forest+vote", G1 + G2 + G3, "PK+S", base="apk"),
+    AttackRow("azk-vote", "AZK + CLS1 + CLS2", "clusters+vote", G1, "ZK+U"),
+    AttackRow("apk-vote", "APK + CLS1 + CLS2", "forest+vote", G1 + G2 + G3, "PK+S"),
     AttackRow("answers-g4", "Right answers on pages and on scrubbed pages", "ratio", ("acc", "nls_mem"), "ZK+U",
               decides=True),
     AttackRow("likelihood-ratio", "Log-odds ratio to the pre-trained model", "ratio", ("log_odds_ratio",), "PK+U"),
@@ -191,7 +189,7 @@ def every_row() -> tuple[AttackRow, ...]:
 def _external() -> tuple[AttackRow, ...]:
     """Attacks of other packages; one with the name of ours, or without a stated access, is left out."""
     ours, found = {row.id for row in ROWS}, []
-    for name, one in provider_attacks().items():
+    for name, one in PROVIDER_ATTACKS.installed().items():
         if one.name in ours or one.knowledge not in KNOWLEDGE:
             reason = f"its name is one of ours, or its knowledge none of {', '.join(KNOWLEDGE)}"
             warnings.warn(f"the provider attack '{name}' is left out: {reason}", ExtensionWarning, stacklevel=2)

@@ -17,7 +17,7 @@ from pfl_audit.attacks.membership.evaluation import Outcome, columns_used, evalu
 from pfl_audit.attacks.membership.features import aggregate, memory_features, query_features, without_signs
 from pfl_audit.attacks.membership.present import present_blind
 from pfl_audit.attacks.membership.present_decision import access_table, by_access_roc, finding, metrics
-from pfl_audit.attacks.membership.provider_attack import provider_attacks
+from pfl_audit.attacks.membership.provider_attack import PROVIDER_ATTACKS
 from pfl_audit.attacks.membership.question_scores import LARGEST_LOSS
 from pfl_audit.attacks.membership.rows import (
     ABLATION,
@@ -254,7 +254,7 @@ class _Run:
     def _outcomes(
         self, rows: Sequence[AttackRow], table: pd.DataFrame, subsets: Sequence[int]
     ) -> dict[str, list[Outcome]]:
-        """Every attack on every subset; votes join the calls of the attack that they are based on."""
+        """Every attack on every subset."""
         found: dict[str, list[Outcome]] = {}
         for row in rows:
             if table is not self.table and row.reference == "control":  # less itself it is no score
@@ -263,7 +263,6 @@ class _Run:
                 if table is self.table:
                     self.lost[row.id] = spec(row, self.unit).not_run("skipped", NO_TOKENS)
                 continue
-            base: Sequence[Outcome | None] = found[row.base] if row.base in found else [None] * len(subsets)
             try:
                 found[row.id] = [
                     evaluate(
@@ -274,10 +273,9 @@ class _Run:
                         seeds=range(self.context.seed, self.context.seed + self.settings.seeds),
                         settings=self.settings,
                         rng=self.context.rng("bootstrap", s),
-                        base=before,
                         groups=self.groups,
                     )
-                    for s, before in zip(subsets, base, strict=True)
+                    for s in subsets
                 ]
             except Exception as error:  # whatever a stranger's attack raises; ours and the only one end the family
                 if row.kind != "external" or len(rows) == 1:
@@ -313,7 +311,7 @@ def _bound(row: AttackRow, settings: MembershipSettings) -> AttackRow:
     Raises:
         UsageError: Its settings are wrong.
     """
-    attack = provider_attacks().get(row.id) if row.kind == "external" else None
+    attack = PROVIDER_ATTACKS.installed().get(row.id) if row.kind == "external" else None
     if attack is None:
         return row
     given = read_settings(attack.Settings, settings.provider_attacks.get(row.id, {}), row.id)

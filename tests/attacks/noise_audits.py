@@ -66,7 +66,7 @@ def judge(
         for row in rows:
             found[row.id] = evaluate(
                 row, frame, labels, s, seeds=range(seeds), settings=MembershipSettings(),
-                rng=np.random.default_rng([seed, s]), base=found.get(row.base or ""), groups=belong.tolist(),
+                rng=np.random.default_rng([seed, s]), groups=belong.tolist(),
             )  # fmt: skip
         return found
 

@@ -297,6 +297,7 @@ def test_each_seed_and_start_has_a_proxy_of_its_own_that_its_owner_alone_can_rea
     with ResponseStore(tmp_path / "store.sqlite") as store:
         for seed, start in ((0, "a"), (1, "a"), (0, "b"), (0, "a")):
             (tmp_path / start).mkdir(exist_ok=True)
+            (tmp_path / start / "config.json").write_text("{}")
             (tmp_path / start / "model.safetensors").write_text(start)
             context: Any = SimpleNamespace(
                 red=red, members=red.units, target=QueryEngine(FakeModel(), store, Silent()),

@@ -143,7 +143,7 @@ def test_an_attack_of_another_package_that_fails_stops_no_other(
 ) -> None:
     """It asks for a feature that there is not."""
     broken = SimpleNamespace(name="broken", scores=print, Settings=Settings)
-    monkeypatch.setattr(run, "provider_attacks", lambda: {"broken": broken})
+    monkeypatch.setattr(run, "PROVIDER_ATTACKS", SimpleNamespace(installed=lambda: {"broken": broken}))
     monkeypatch.setattr(run, "every_row", lambda: (AttackRow("broken", "Broken", "external", ("mood",), "ZK+U"), *ROWS))
     red, knows = memory
     found = audited(tmp_path, red, knows, control=some, checks=CHECKS | {"membership.broken"})
@@ -157,7 +157,7 @@ def test_an_attack_that_cannot_be_named_or_judged_is_left_out(
     name: str, knowledge: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = SimpleNamespace(name=name, title="", features=("acc",), knowledge=knowledge)
-    monkeypatch.setattr(rows, "provider_attacks", lambda: {name: given})
+    monkeypatch.setattr(rows, "PROVIDER_ATTACKS", SimpleNamespace(installed=lambda: {name: given}))
     with pytest.warns(ExtensionWarning, match=f"'{name}' is left out"):
         assert rows._external.__wrapped__() == ()
 

@@ -74,13 +74,12 @@ def test_forest_scores_are_probabilities_that_separate() -> None:
     assert len(classifiers.forest_scores(features[few], labels[few], features, 0, search=True)) == len(features)
 
 
-def test_memory_and_vote_by_hand() -> None:
+def test_vote_by_hand() -> None:
     a = np.array([True, True, False, False])
     b = np.array([True, False, True, False])
     c = np.array([True, False, False, True])
     assert classifiers.majority_vote(a, b, c).tolist() == [True, False, False, False]
     assert classifiers.majority_vote(a, a, c).tolist() == [True, True, False, False]
-    assert classifiers.predict_memorized(np.array([0.0, 0.01, 1.0])).tolist() == [False, True, True]
 
 
 @given(seed=SEEDS, members=st.integers(4, 60), others=st.integers(4, 60))
