@@ -87,8 +87,9 @@ def control_text(control: str, unit: Unit) -> str:
     if control == "control":
         return "a model that saw neither class (--control)"
     return (
-        "the pre-trained model: it excludes what an untrained reader sees in the pages, not what training on other "
-        f"{unit.nouns} would change; a model of equal competence that saw neither class (--control) would"
+        "the model that training began from (--pretrained): it excludes what that model reads in the pages, not what "
+        f"training on other {unit.nouns} since would change; a model of equal competence that saw neither class "
+        "(--control) would"
     )
 
 

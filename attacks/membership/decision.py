@@ -88,10 +88,18 @@ class Decision:
         return self.strongest.level
 
 
-def named(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Attacks that decide: of each level of access those that were named beforehand, else all; and other packages'."""
-    deciding = {one.row.access for one in outcomes if one.row.decides}
-    return [one for one in outcomes if one.row.decides or one.row.kind == "external" or one.row.access not in deciding]
+def named(outcomes: Sequence[Outcome], control: str | None) -> list[Outcome]:
+    """Attacks that decide: of each level of access those that were named beforehand, else all; and other packages'.
+
+    Args:
+        control: Model whose scores are subtracted, or None.
+    """
+    deciding = {one.row.access for one in outcomes if control in one.row.decides}
+    return [
+        one
+        for one in outcomes
+        if control in one.row.decides or one.row.kind == "external" or one.row.access not in deciding
+    ]
 
 
 def decide_membership(
@@ -113,7 +121,7 @@ def decide_membership(
         budget: Error budget of the finding.
         rng: Draws the arrangements and the bootstrap.
     """
-    tested = named(outcomes)
+    tested = named(outcomes, None if basis.drawn else basis.subtracted)
     beside = [control.get(one.row.id) if basis.subtracts(one.row.reference) else None for one in tested]
     scores = [
         basis.statistic(one.trials[0].order, other.trials[0].order if other else None)

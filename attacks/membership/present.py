@@ -74,8 +74,8 @@ def left_out(s: int, members: int, others: int, unit: Unit) -> Metric:
 
 
 _FEATURES: Final = (
-    "Features: acc and nls, right and similar answers; conf, confidence; delta, less that of the public model; mem, on "
-    "pages without the value; loglik, log-likelihood of the true answers; llr, that less the public model's."
+    "Features: acc and nls, right and similar answers; conf, confidence; delta, less that before training; mem, on "
+    "pages without the value; loglik, log-likelihood of the true answers; llr, that less the same before training."
 )
 
 

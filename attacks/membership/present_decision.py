@@ -196,7 +196,7 @@ def access_table(
         f"documents explain. Intervals resample {unit.many}; p is over arrangements of the labels, adjusted for the "
         "attacks that were named beforehand (max-T): their gap must be "
         f"{jointly:.1f} standard deviations, that of one alone {alone:.1f}. Attacks without p decide nothing. Scores "
-        "are confidences and losses, of the model and of the public one; BA is balanced accuracy. Right answers on "
+        "are confidences and losses, of the model and from before training; BA is balanced accuracy. Right answers on "
         "pages of members and of non-members: "
     )
     means = {name: found.groupby(labels).mean() for name, found in accuracies.items()}

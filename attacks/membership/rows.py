@@ -47,7 +47,7 @@ MEANING: Final = {
     "windows": "share of windows of an answer's tokens that are likelier than under the pre-trained model (WBC)",
     "hard_tokens": "probability of the answer's least likely tokens, minus that under the pre-trained model (HT-MIA)",
     "log_odds_ratio_out": "log-odds of the right answers' probability a token, minus those under the control",
-    SCRUBBED_RATIO: "log-likelihood, a token, of the true provider name on pages without it, minus the public model's",
+    SCRUBBED_RATIO: "log-likelihood, a token, of the true provider name on pages without it, minus that before training",
     SCRUBBED_OUT: "log-likelihood, a token, of the true provider name on pages without it, minus the control's",
     "loglik_mem": "log-likelihood, a token, of the true provider name on pages without it",
     "lira": "log-odds above the mean of the reference models, in their standard deviations",
@@ -67,7 +67,7 @@ NEEDS: Final[dict[str, set[str]]] = {
 Kind = Literal["clusters", "forest", "clusters+vote", "forest+vote", "ratio", "external"]
 ACCESS: Final = {
     "ZK": "answers",
-    "PK": "answers, confidences and losses, and those of the public model",
+    "PK": "answers, confidences and losses, and those of the model that it was trained from",
     "RK": "answers, confidences and losses, and those of reference models that were not trained on them",
     "WB": "weights and gradients",
 }
@@ -88,7 +88,8 @@ class AttackRow:
         features: Columns it uses.
         knowledge: ZK, PK or RK, and U(nsupervised) or S(upervised).
         scores: Score function of an attack from another package with its settings, once a run has bound it.
-        decides: Whether it is the attack of its access that the finding rests on, named before any audit.
+        decides: Controls beside which it is the attack of its access that the finding rests on, named before any audit;
+            None of an audit whose scores are compared as they are.
     """
 
     id: str
@@ -97,7 +98,7 @@ class AttackRow:
     features: tuple[str, ...]
     knowledge: str
     scores: Scores | None = None
-    decides: bool = False
+    decides: tuple[str | None, ...] = ()
 
     @property
     def access(self) -> str:
@@ -118,14 +119,16 @@ class AttackRow:
     def reference(self) -> Literal["pre-trained", "control", "references"] | None:
         """Models that its score subtracts from the model under audit, so that a control of the same is no comparison.
 
-        None of the forests: changes from the pre-trained model are some of their features, beside the model's own.
+        None of the forests: changes from the pre-trained model are some of their features, beside the model's own. Nor
+        of the residual: a regression takes off a part of what the pre-trained model reads, less the more its losses
+        vary.
         """
         columns = set(self.features)
         if columns & set(OUT):
             return "control"
         if columns & set(SCORES):
             return "references"
-        return "pre-trained" if columns and columns <= {*ALONE, *TOKENS, "residual"} else None
+        return "pre-trained" if columns and columns <= {*ALONE, *TOKENS} else None
 
     @property
     def needs(self) -> frozenset[str]:
@@ -145,19 +148,19 @@ ROWS: Final = (
     AttackRow("azk-vote", "AZK + CLS1 + CLS2", "clusters+vote", G1, "ZK+U"),
     AttackRow("apk-vote", "APK + CLS1 + CLS2", "forest+vote", G1 + G2 + G3, "PK+S"),
     AttackRow("answers-g4", "Right answers on pages and on scrubbed pages", "ratio", ("acc", "nls_mem"), "ZK+U",
-              decides=True),
+              decides=("control", "pre-trained", None)),
     AttackRow("likelihood-ratio", "Log-odds ratio to the pre-trained model", "ratio", ("log_odds_ratio",), "PK+U"),
     AttackRow("likelihood-ratio-g4", "Log-odds ratio to the pre-trained model, also on scrubbed pages", "ratio",
-              ("log_odds_ratio", SCRUBBED_RATIO), "PK+U"),
+              ("log_odds_ratio", SCRUBBED_RATIO), "PK+U", decides=("pre-trained",)),
     AttackRow("loss-residual", "Log-odds beyond what question and pre-trained model predict", "ratio", ("residual",),
               "PK+U"),
     AttackRow("loss-residual-g4", "Log-odds beyond what is predicted, also on scrubbed pages", "ratio",
-              ("residual", SCRUBBED_RATIO), "PK+U", decides=True),
+              ("residual", SCRUBBED_RATIO), "PK+U", decides=("control", None)),
     AttackRow("windows", "Windows of tokens against the pre-trained model (WBC)", "ratio", ("windows",), "PK+U"),
     AttackRow("hard-tokens", "Hard tokens against the pre-trained model (HT-MIA)", "ratio", ("hard_tokens",), "PK+U"),
     AttackRow("likelihood-ratio-out", "Log-odds ratio to the control", "ratio", ("log_odds_ratio_out",), "RK+U"),
     AttackRow("likelihood-ratio-out-g4", "Log-odds ratio to the control, also on scrubbed pages", "ratio", OUT, "RK+U",
-              decides=True),
+              decides=("control", "pre-trained", None)),
     AttackRow("lira", "LiRA with reference models, offline", "ratio", ("lira",), "RK+U"),
     AttackRow("rmia", "RMIA with reference models, offline", "ratio", ("rmia",), "RK+U"),
 )  # fmt: skip
@@ -171,7 +174,10 @@ The rows that decide were chosen on the embedded models (``fixtures/red`` with `
 that need no label, the one with the largest AUC of each level of access (.74, .91 and .88), each with what pages
 without the name add. The residual to the control would have .91 there as well, but a regression subtracts less of what
 makes pages hard than a difference does, and this score is not compared with the control once more. LiRA and RMIA do not
-decide, because few audits have the models that they need; scores of tokens add nothing to the residual.
+decide, because few audits have the models that they need; scores of tokens add nothing to the residual. Where the
+pre-trained model is the control, the difference to it decides in place of the residual, which leaves a part of what
+both read: of companies that an earlier version was trained on as well, an AUC of up to .70 in simulations, where the
+difference has .49.
 """
 
 

@@ -57,7 +57,7 @@ class MembershipSettings(Settings):
         description="Features that K-Means divides; raw ones start from random rows, as in the reference code.",
     )
     differences: Annotated[Differences, Flag(hidden=True), PaperValue("absolute", "the reference code")] = Field(
-        default="signed", description="Differences to the public model (G3)."
+        default="signed", description="Differences to the pre-trained model (G3)."
     )
     losses: Annotated[Losses, Flag(hidden=True), PaperValue("dropout", "the reference code")] = Field(
         default="evaluation",
@@ -78,7 +78,7 @@ class MembershipSettings(Settings):
 _DECIDES: Final = "decides from this which {possessed} were in the training set"
 _SEES: Final = {
     "ZK": "answers of the model to questions about {asked}",
-    "PK": "answers, confidences and losses of the model and of the public model it was trained from",
+    "PK": "answers, confidences and losses of the model and of the one that it was trained from",
     "RK": "answers and losses of the model, and of models like it that {own} did not train",
 }
 _KNOWS: Final = {
@@ -115,7 +115,7 @@ def whole_spec(unit: Unit = PROVIDER, access: str = "ZK") -> CheckSpec:
         threat_model=_threat(
             unit,
             "{any_asked}, and the right answers about {them}",
-            "what each attack says: answers alone, or losses and the public model as well",
+            "what each attack says: answers alone, or losses and the pre-trained model as well",
             "decides from this whether {own} {was} in the training set",
         ),
         review=replace(REVIEW, access=NEEDED[access]),

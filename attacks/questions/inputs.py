@@ -114,7 +114,7 @@ class QuestionInputs(EndpointInputs):
         default=None, description="Recorded answers (.jsonl) of a model that cannot be asked."
     )
     pretrained: Annotated[str | None, Flag(shared=True, checkpoint=True)] = Field(
-        default=None, description="Public checkpoint that the model was trained from."
+        default=None, description="Checkpoint that the model was trained from: the public one, or an earlier version."
     )
     blue: Annotated[Path | InstanceOf[InMemory] | None, Flag(shared=True)] = Field(
         default=None, description="Training corpus, to recognise its secrets."

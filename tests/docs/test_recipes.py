@@ -14,7 +14,8 @@ from pfl_audit.training.federated.plan import plan_privacy
 from pfl_audit.training.federated.settings import FederatedSettings, PrivacySettings
 from pfl_audit.training.start import TrainRun
 
-RECIPES = sorted((Path(__file__).parents[2] / "docs/recipes").glob("*.toml"))
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "docs/recipes").glob("*.toml"))
 MESSAGE = {"float32": 13_676_544, "nf4": 1_923_264}
 """Bytes of a message of LoRA of rank 6, VT5 of base size (Table A2)."""
 
@@ -41,8 +42,14 @@ def test_the_command_takes_it(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert settings_of(recipe, monkeypatch, "--rounds", "99")[1].rounds == 99  # the command line has the last word
 
 
+def test_an_audit_of_two_versions_is_valid() -> None:
+    given = (f"--{name}={ROOT}/fixtures/{of}" for name, of in
+             (("model", "vt5-finetuned"), ("pretrained", "vt5-pretrained"), ("red", "red")))  # fmt: skip
+    assert run(["audit", "--config", f"{ROOT}/docs/recipes/audits/two-versions.toml", *given, "--validate"]) == 0
+
+
 def test_the_private_recipe_is_that_of_figure_a4() -> None:
-    values = tomllib.loads((Path(__file__).parents[2] / "docs/recipes/dp-clgecl.toml").read_text())["train"]
+    values = tomllib.loads((ROOT / "docs/recipes/dp-clgecl.toml").read_text())["train"]
     federated = FederatedSettings(rounds=values["rounds"], client_memory=values["client-memory"])
     groups = values["providers-per-round"], values["minimum-providers"]
     privacy = PrivacySettings(

@@ -75,7 +75,7 @@ DECIDING: Final = (
         "Membership attacks that were not named beforehand decide nothing.",
         "verdicts",
         "attacks/membership/decision.py",
-        "tested = named(outcomes)",
+        "tested = named(outcomes, None if basis.drawn else basis.subtracted)",
         "tested = list(outcomes)",
         ("tests/attacks/test_membership_decision.py",),
     ),
