@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Final
 
 import numpy as np
@@ -94,12 +95,10 @@ def named(outcomes: Sequence[Outcome], control: str | None) -> list[Outcome]:
     Args:
         control: Model whose scores are subtracted, or None.
     """
-    deciding = {one.row.access for one in outcomes if control in one.row.decides}
-    return [
-        one
-        for one in outcomes
-        if control in one.row.decides or one.row.kind == "external" or one.row.access not in deciding
-    ]
+    rows = [one.row for one in outcomes]
+    settled = {row.access for row in rows if control in row.decides}
+    chosen = [row.kind == "external" or (control in row.decides) == (row.access in settled) for row in rows]
+    return [*compress(outcomes, chosen)]
 
 
 def decide_membership(

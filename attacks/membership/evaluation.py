@@ -74,7 +74,7 @@ class Outcome:
         Accuracy itself is reported beside it, as the paper does. Where the classes differ in size it is no
         test: always naming the larger class beats an attack that finds half of the members.
         """
-        return "AUC" if self.row.score else "balanced accuracy"
+        return "AUC" if self.row.kind in ("ratio", "external") else "balanced accuracy"
 
 
 def subset(table: pd.DataFrame, labels: Bools, s: int) -> tuple[pd.DataFrame, Bools]:

@@ -40,7 +40,6 @@ def remedies(unit: Unit) -> list[str]:
 
 
 PERCENT = (".1f", 100.0, " %")
-_SHORT = {"balanced accuracy": "BA"}
 _NEEDS = {"ZK": "answers", "PK": "scores", "RK": "scores, reference models", "WB": "weights"}
 
 
@@ -217,4 +216,4 @@ def _described(one: Outcome, level: str | None, control: Mapping[str, Outcome]) 
 
 
 def _metric(one: Outcome) -> str:
-    return f"{_SHORT.get(one.metric, one.metric)} {one.estimates[one.metric].text(*PERCENT)}"
+    return f"{one.metric.replace('balanced accuracy', 'BA')} {one.estimates[one.metric].text(*PERCENT)}"

@@ -47,7 +47,7 @@ MEANING: Final = {
     "windows": "share of windows of an answer's tokens that are likelier than under the pre-trained model (WBC)",
     "hard_tokens": "probability of the answer's least likely tokens, minus that under the pre-trained model (HT-MIA)",
     "log_odds_ratio_out": "log-odds of the right answers' probability a token, minus those under the control",
-    SCRUBBED_RATIO: "log-likelihood, a token, of the true provider name on pages without it, minus that before training",
+    SCRUBBED_RATIO: "log-likelihood, a token, of the true provider name on pages without it, less that before training",
     SCRUBBED_OUT: "log-likelihood, a token, of the true provider name on pages without it, minus the control's",
     "loglik_mem": "log-likelihood, a token, of the true provider name on pages without it",
     "lira": "log-odds above the mean of the reference models, in their standard deviations",
@@ -104,11 +104,6 @@ class AttackRow:
     def access(self) -> str:
         """Key of ACCESS."""
         return self.knowledge.split("+")[0]
-
-    @property
-    def score(self) -> bool:
-        """Whether it gives a score without a threshold of its own, which is judged by AUC."""
-        return self.kind in ("ratio", "external")
 
     @property
     def columns(self) -> tuple[str, ...]:

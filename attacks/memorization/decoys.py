@@ -59,10 +59,7 @@ class Hits:
     def critical(self, alpha: float) -> int | None:
         """Fewest hits that are significant at ``alpha``; None where there are too few sets to say so."""
         allowed = int(alpha * (1 + len(self.decoys)) + 1e-9) - 1
-        if allowed < 0:
-            return None
-        ranked = np.sort(self.decoys)[::-1]
-        return int(ranked[allowed]) + 1 if allowed < len(ranked) else 0
+        return int(np.sort(self.decoys)[-1 - allowed]) + 1 if allowed >= 0 else None
 
 
 @dataclass(frozen=True)

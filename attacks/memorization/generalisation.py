@@ -43,9 +43,7 @@ def strata(questions: pd.DataFrame) -> NDArray[np.intp]:
     """Key and tertile of the page's length (OCR words) of every question, as a number, int (questions,)."""
     words = questions["words"].to_numpy(dtype=np.float64)
     length = np.searchsorted(np.quantile(words, TERTILES), words)
-    return np.asarray(
-        pd.factorize(questions["key"].astype(str) + "/" + pd.Series(length).astype(str))[0], dtype=np.intp
-    )
+    return np.asarray(questions.groupby([questions["key"], length]).ngroup(), dtype=np.intp)
 
 
 def reading(questions: pd.DataFrame, control: pd.DataFrame | None, budget: Budget, rng: np.random.Generator) -> Result:

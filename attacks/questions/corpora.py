@@ -7,6 +7,7 @@ from pathlib import Path
 from pfl_audit.attacks.questions.inputs import QuestionInputs
 from pfl_audit.core.settings import InMemory
 from pfl_audit.documents.corpus import Corpus, require_questions
+from pfl_audit.documents.document import Membership
 from pfl_audit.documents.group_table import with_groups
 from pfl_audit.documents.provider_names import with_one_name
 from pfl_audit.documents.readers import Part, open_corpus
@@ -26,9 +27,11 @@ def audited_corpus(inputs: QuestionInputs) -> Corpus:
     corpus = _given_corpus(inputs)
     if inputs.groups is not None:
         corpus = with_groups(corpus, inputs.groups)
-    if inputs.classes_random == "groups" and not (corpus.stated_groups or corpus.client_groups):
+    classes = {corpus.label(unit) for unit in corpus.stated_groups or corpus.client_groups} - {Membership.UNKNOWN}
+    if inputs.classes_random == "groups" and len(classes) < 2:
+        lack = f"{classes.pop().replace('_', '-')}s alone have groups" if classes else "the corpus has no group"
         raise UsageError(
-            "--classes-random groups declares that whole groups were drawn, and the corpus has no group",
+            f"--classes-random groups declares that whole groups were drawn, and {lack}",
             "Give --groups, or --classes-random units where each was drawn by itself",
         )
     return corpus

@@ -178,6 +178,10 @@ def open_questions(inputs: QuestionInputs, job: AuditJob) -> OpenedQuestions:
         from pfl_audit.attacks.questions.trained_control import train_control
 
         red, inputs, facts["control"] = train_control(inputs, job, red, blue, red.groups)
+    for name in filter(None, (inputs.control, *inputs.references)):
+        from pfl_audit.attacks.questions.trained_control import require_unseen
+
+        require_unseen("--control" if name == inputs.control else "--reference", name, job.model, red, blue)
     sample = sample_of(red) if job.precision != "fp32" else []
     before = opened(inputs.pretrained, "pre-trained") if inputs.pretrained else None
     control = opened(inputs.control, "control") if inputs.control else None

@@ -13,14 +13,17 @@ from pfl_audit.attacks.questions.inputs import QuestionInputs
 from pfl_audit.core.subject import AuditJob
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.units import UNITS
-from pfl_audit.errors import UsageError
-from pfl_audit.files import cannot_write, make_folder, sha256_json
+from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.files import cannot_write, make_folder, sha256_json, write_json
 from pfl_audit.fitness.spare import spare_non_members
+from pfl_audit.inputs import is_there, read_json
 from pfl_audit.progress import Progress
-from pfl_audit.training.run import prepare, run_training
+from pfl_audit.training.run import prepare, run_training, trained_on
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.start import TrainRun
 
+UNITS_FILE: Final = "trained-units.json"
+"""Beside the checkpoint: SHA-256 of the names of the units that it was trained on."""
 RANK: Final = 8
 """Rank of the adapters."""
 BATCH: Final = 8
@@ -70,6 +73,7 @@ def train_control(
     )  # fmt: skip
     corpus, start = replace(spared.training, queries=queries), Path(inputs.pretrained)
     out = train_beside(corpus, start, job.states / "controls", settings, job.device, job.progress, RANK)
+    write_json(out / UNITS_FILE, sorted(_hashed(red, unit) for unit in spared.training.units))
     told = (
         f"trained on {len(spared.training.documents)} pages of {len(spared.training.units)} non-member "
         f"{UNITS[red.unit].many}, which left the audit"
@@ -106,3 +110,45 @@ def train_beside(
     out = folder / sha256_json(prepare(run, settings, None).identity)[:16]
     run_training(replace(run, out=out), settings, progress)
     return out
+
+
+def require_unseen(flag: str, name: str, target: str | None, red: Corpus, blue: Corpus | None) -> None:
+    """Refuse a model beside the target that was trained on what is audited, as far as the records of both say.
+
+    Args:
+        flag: Option that names it, such as ``--control``.
+        name: Its checkpoint.
+        target: Checkpoint under audit, or None where it is elsewhere.
+        red: Corpus that is asked about.
+        blue: Training corpus of the target, or None.
+
+    Raises:
+        UsageError: It was trained on RED, on the training corpus of the target, or by another audit on units of RED.
+        AuditError: The list of these units cannot be read.
+    """
+    audited = {red.digest, *([blue.digest] if blue is not None else []), *_digests(target)[:1]}
+    units = Path(name) / UNITS_FILE
+    taught = read_json(units) if is_there(units) else []
+    both = sum(_hashed(red, unit) in taught for unit in red.units)
+    if audited & {*_digests(name)} or both:
+        what = (
+            f"{both} of the {UNITS[red.unit].many}, by --train-control of another audit"
+            if both
+            else "RED, or the training set of the model under audit"
+        )
+        raise UsageError(
+            f"the model of {flag} was trained on what is audited: {what}",
+            f"Give {flag} a model that saw neither members nor non-members",
+        )
+
+
+def _digests(checkpoint: str | None) -> list[str]:
+    """Digests of what a checkpoint was trained on, its own documents first; none where no record can be read."""
+    try:
+        return trained_on(Path(checkpoint)) if checkpoint is not None else []
+    except AuditError:
+        return []
+
+
+def _hashed(corpus: Corpus, unit: str) -> str:
+    return sha256_json([corpus.unit, unit])

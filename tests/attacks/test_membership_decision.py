@@ -126,6 +126,21 @@ def test_a_control_that_reads_otherwise_than_the_model_is_none(reads: float, sai
     assert decide(frame, control, labels, 0, rows=QUICK).level == "leak"
 
 
+def test_too_few_questions_about_non_members_set_aside_tell_nothing_of_a_control() -> None:
+    frame, control, labels = leaking()
+    found, basis = judge(frame, control, labels, 0, rows=one_row("azk"))
+    assert found.level == "leak"
+    basis = replace(basis, readings={"control": Reading("the control", 1.0, 1.0, 29, 3)})
+    one = found.strongest
+    assert one.control is not None
+    rng = np.random.default_rng(0)
+    decision = decide_membership([one.outcome], {"azk": one.control}, basis, Budget.shared(1), rng)
+    assert decision.level == "unresolved"
+    assert "29 questions about 3 non-member providers that are not attacked do not tell how well the control reads" in (
+        finding(decision, basis, "x").text
+    )
+
+
 def test_a_declaration_that_the_documents_contradict_is_not_believed() -> None:
     frame, _, labels = leaking()
     with patch("tests.attacks.noise_audits.PERMUTATIONS", 1999):

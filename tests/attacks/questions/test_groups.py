@@ -62,6 +62,18 @@ def test_groups_cannot_have_been_drawn_where_there_are_none() -> None:
     assert audited_corpus(QuestionInputs.model_validate(inputs | {"classes_random": "units"})).groups
 
 
+def test_groups_cannot_have_been_drawn_where_one_class_has_them(
+    sides: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = sides / "groups.csv"
+    table.write_text("\n".join(["unit,group", *(f"out person {number},{number % 4}" for number in range(11))]))
+    given = ("--unit", "person", "--groups", str(table), "--classes-random", "groups")
+    assert audit(sides, *both(sides), *given) == 4
+    said = capsys.readouterr().err.strip()
+    assert "whole groups were drawn, and non-members alone have groups" in said
+    assert "\n" not in said
+
+
 @pytest.mark.parametrize("given", [(), ("yes",), ("--seed", "1")])
 def test_what_was_drawn_must_be_said(given: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mia", "--model", "m", "--red", "r", "--classes-random", *given]) == 4

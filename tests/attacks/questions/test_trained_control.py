@@ -1,6 +1,7 @@
 """``--train-control``: a control that is trained on non-members that leave the audit."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any
 import pytest
 
 from pfl_audit.attacks.questions.inputs import QuestionInputs
-from pfl_audit.attacks.questions.trained_control import train_control
+from pfl_audit.attacks.questions.trained_control import UNITS_FILE, require_unseen, train_control
 from pfl_audit.cli.main import run
 from pfl_audit.core.results import read_results
 from pfl_audit.core.sharding import Share
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import AuditJob
 from pfl_audit.documents.corpus import Corpus
+from pfl_audit.documents.readers import open_corpus
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.fitness import spare
 from pfl_audit.progress import Silent
@@ -106,6 +108,54 @@ def test_inputs_that_contradict_a_trained_control(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         train_control(inputs.model_copy(update=change), replace(job, **elsewhere), red, None, {})
+
+
+def test_a_control_of_another_audit_is_refused_where_its_companies_are_attacked(
+    job: AuditJob, inputs: QuestionInputs, red: Corpus
+) -> None:
+    left, given, _ = train_control(inputs, job, red, None, {})
+    taught = len(red.units) - len(left.units)
+    with pytest.raises(
+        UsageError, match=f"on what is audited: {taught} of the providers, by --train-control of another"
+    ):
+        require_unseen("--control", str(given.control), None, red, None)
+    require_unseen("--control", str(given.control), None, left, None)
+    names = (Path(str(given.control)) / UNITS_FILE).read_text()
+    assert not any(unit in names for unit in red.units)
+
+
+def record(folder: Path, *digests: str) -> str:
+    """A checkpoint whose record names its own documents, then those of the models before it."""
+    folder.mkdir()
+    (folder / "training.json").write_text(json.dumps({"data": {"sha256": digests[0], "before": digests[1:]}}))
+    return str(folder)
+
+
+def test_a_control_whose_record_names_what_is_audited_is_refused(
+    red: Corpus, corpus_folder: Path, tmp_path: Path
+) -> None:
+    blue = open_corpus(corpus_folder, "blue")
+    target = record(tmp_path / "target", "a" * 64, "c" * 64)
+    require_unseen("--control", record(tmp_path / "out", "b" * 64, "c" * 64), target, red, blue)  # of one pre-training
+    for at, digest in enumerate((red.digest, blue.digest, "a" * 64)):
+        other = record(tmp_path / str(at), "d" * 64, digest)
+        with pytest.raises(UsageError, match="--reference was trained on what is audited: RED, or the training set"):
+            require_unseen("--reference", other, target, red, blue)
+    (Path(target) / "training.json").write_text("no record")
+    require_unseen("--control", "a/hub-id", target, red, None)
+
+
+def test_such_a_control_ends_an_audit_with_one_line(
+    corpus_folder: Path, make_checkpoint: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, control = (shutil.copytree(make_checkpoint(seed), tmp_path / str(seed)) for seed in (0, 1))
+    for folder in (target, control):
+        (folder / "training.json").write_text(json.dumps({"data": {"sha256": "a" * 64}}))
+    given = ["--model", str(target), "--red", str(corpus_folder), "--control", str(control)]
+    assert run(["audit", *given, "--out", str(tmp_path / "run"), "-q"]) == 4
+    said = capsys.readouterr().err.strip()
+    assert "the model of --control was trained on what is audited" in said
+    assert "\n" not in said
 
 
 @pytest.mark.slow
