@@ -33,7 +33,6 @@ FEWEST = 4
 """Documents of each class below which nothing is measured."""
 _KNOWN = 0.15
 """Share of the documents that is set aside, on which the competence of a control is measured."""
-_CONTROL = "the same optimisation of a model that saw neither class"
 
 
 def run_checks(context: QuestionContext, settings: DocmiaSettings) -> list[Check]:
@@ -163,7 +162,7 @@ class _Run:
             settings=self.settings.model_dump(mode="json") | {"alpha": context.budget.leak},
             metrics=[*metrics(decision, "control", context.unit), *own],
             curves=[present.roc(strongest, beside)],
-            finding=finding(decision, basis, _CONTROL),
+            finding=finding(decision, basis, "the same optimisation of a model that saw neither class"),
         )
 
     def _proxy(self) -> tuple[Path, Corpus]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Final
@@ -71,13 +71,13 @@ class _Run:
 
     def __init__(self, context: QuestionContext, settings: MembershipSettings) -> None:
         self.context, self.settings, self.unit = context, settings, context.unit
-        self.members = context.members
-        self.corpus = context.red.where(lambda query: query.document.unit in self.members)
+        members = context.members
+        self.corpus = context.red.where(lambda query: query.document.unit in members)
         chosen = [_bound(row, settings) for row in every_row() if f"membership.{row.id}" in context.checks]
         self.rows = chosen or [ROWS[0]]
         self.tables = self._tables()
         self.table = self.tables["target"]
-        self.labels = self._labels(self.table.index)
+        self.labels: Bools = np.array([members[unit] for unit in self.table.index])
         self.subsets = self._large_enough(settings.s)
         self.control_name = context.control_name or ""
         self.groups = [context.groups[unit] for unit in self.table.index]
@@ -106,9 +106,6 @@ class _Run:
         if BLIND in self.context.checks:
             checks.append(present_blind(blind, self.unit))
         return checks
-
-    def _labels(self, units: Iterable[str]) -> Bools:
-        return np.array([self.members[unit] for unit in units])
 
     def _part(
         self, row: AttackRow, outcomes: Sequence[Outcome], control: Sequence[Outcome], missing: Sequence[Metric]

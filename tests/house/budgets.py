@@ -8,12 +8,12 @@ ROOMS: Final = {
     # room: (lines of code, files)
     "attacks": (1, 1),
     "attacks/canaries": (103, 3),
-    "attacks/docmia": (313, 6),
-    "attacks/guesses": (297, 5),
+    "attacks/docmia": (292, 6),
+    "attacks/guesses": (284, 5),
     "attacks/inversion": (9197, 134),
-    "attacks/membership": (1463, 17),
-    "attacks/memorization": (1748, 20),
-    "attacks/questions": (905, 12),
+    "attacks/membership": (1401, 17),
+    "attacks/memorization": (1700, 20),
+    "attacks/questions": (938, 12),
     "attacks/reconstruction": (2062, 27),
     "fixtures": (454, 6),
     "pfl_audit": (715, 16),
@@ -30,9 +30,9 @@ ROOMS: Final = {
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
 
-WHOLE: Final = 46_500
+WHOLE: Final = 46_389
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 35_996
+STATEMENTS: Final = 35_921
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()
