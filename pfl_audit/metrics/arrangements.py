@@ -63,16 +63,3 @@ def arrangements_of(labels: Bools, groups: Sequence[str]) -> Arrangements:
         others=sum(inside[group] == 0 for group in sizes),
         mixed=tuple((size, inside[group]) for group, size in sizes.items() if 0 < inside[group] < size),
     )
-
-
-def count_arrangements(labels: Bools, groups: Sequence[str]) -> int:
-    """Number of arrangements of the labels, the observed one included.
-
-    Args:
-        labels: bool (n,), true for members.
-        groups: Name of the group of each unit, length n.
-
-    Returns:
-        At least 1; one over it is the smallest p-value of a permutation test.
-    """
-    return arrangements_of(labels, groups).count

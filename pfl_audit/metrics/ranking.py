@@ -39,18 +39,6 @@ class RocCurves:
         """Area under each curve, float (resamples,); a pair with equal scores counts one half."""
         return np.asarray(np.trapezoid(self.tpr, self.fpr, axis=1), dtype=np.float64)
 
-    def tpr_at(self, limit: float) -> tuple[Floats, Floats]:
-        """Largest TPR that some threshold reaches while its FPR is at most ``limit``.
-
-        Returns:
-            TPR and the FPR that really goes with it, both float (resamples,).
-        """
-        last = np.maximum((self.fpr <= limit + _ROUNDING).sum(axis=1) - 1, 0)
-        rows = np.arange(len(self.fpr))
-        nan = ~np.isfinite(self.fpr[:, -1]) | ~np.isfinite(self.tpr[:, -1])
-        best, real = (np.where(nan, np.nan, values[rows, last]) for values in (self.tpr, self.fpr))
-        return best, real
-
 
 @dataclass(frozen=True)
 class Sweep:

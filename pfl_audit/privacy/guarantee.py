@@ -161,8 +161,6 @@ def guarantee_warnings(
     providers: int | None = None,
     rounds: int | None = None,
     rounds_accounted: int | None = None,
-    forced_participation: bool = False,
-    secret: bool = True,
 ) -> list[str]:
     """Reasons why a guarantee is weaker than stated, one sentence each; arguments that are None are not checked.
 
@@ -173,8 +171,6 @@ def guarantee_warnings(
         providers: Number of providers in training.
         rounds: Number of rounds run.
         rounds_accounted: Number of rounds that epsilon was computed for.
-        forced_participation: Whether a provider is added to rounds in which none was drawn.
-        secret: True where nobody can run the noise generator again.
     """
     found = []
     if providers is not None and delta >= 1 / providers:
@@ -186,8 +182,4 @@ def guarantee_warnings(
         found.append(f"{rounds} rounds were run, but only {rounds_accounted} are accounted for")
     if accountant == "classical-gaussian" and epsilon is not None and epsilon > 1:
         found.append(f"epsilon {epsilon:g} comes from the classical Gaussian formula, which is proven only up to 1")
-    if forced_participation:
-        found.append("a provider is forced into rounds in which none was drawn, which Poisson sampling never does")
-    if not secret:
-        found.append("the noise generator is not known to be secret: its seed or state suffices to remove the noise")
     return found

@@ -170,8 +170,9 @@ class Mechanism(BaseModel):
         carrier = "message" if memory != "none" else privacy.get("noise", "sum")
 
         def phase(task: str, number: int, clip: float, strategy: str) -> dict[str, Any]:
-            proximal = float(rounds.get("proximal", 0.0))
-            parts: list[dict[str, Any]] = [{"part": "local", "optimizer": rounds["optimizer"], "proximal": proximal}]
+            parts: list[dict[str, Any]] = [
+                {"part": "local", "optimizer": rounds["optimizer"], "proximal": float(rounds.get("proximal", 0.0))}
+            ]
             if memory != "none":
                 parts.append({"part": "dual", "start": "random" if memory == "clgecl" else "zero"})
             parts += [
@@ -221,21 +222,6 @@ class Mechanism(BaseModel):
     def sampling(self) -> Sampling:
         """Sampling of a provider over all rounds."""
         return Sampling(self.draw.client_rate, self.draw.provider_rate, self.rounds)
-
-    @property
-    def scheme(self) -> Literal["providers", "clients"]:
-        """What is drawn."""
-        return "providers" if self.draw.client_rate == 1 else "clients"
-
-    @property
-    def generator(self) -> str:
-        """Name of the noise generator."""
-        return SECRET_NOISE if self.noise.secret else SEEDED_NOISE
-
-    @property
-    def adjacency(self) -> str:
-        """Adjacency of data sets."""
-        return ADJACENCIES[self.kind][0]
 
     def spent(self, delta: float, accounting: Accounting = "valid", rounds: int | None = None) -> PrivacySpent:
         """Privacy that the first ``rounds`` rounds spend, all of them if None.

@@ -49,8 +49,9 @@ class RunCost:
     def divergences(self, orders: Sequence[float]) -> Floats:
         """Rényi divergences of all rounds at these orders, float (n,), at least 0."""
         at = np.array(orders)
-        moments = round_moments(self.sampling, self.noise_multiplier, at, self.kind)
-        return self.sampling.rounds * (moments / (at - 1) + self.loss)
+        return self.sampling.rounds * (
+            round_moments(self.sampling, self.noise_multiplier, at, self.kind) / (at - 1) + self.loss
+        )
 
 
 def filter_epsilon(divergence: float, order: float, delta: float) -> float:

@@ -186,7 +186,9 @@ def _accounted(stated: PrivacyGuarantee, mechanism: Mechanism) -> GuaranteeRevie
     valid, published = (mechanism.spent(stated.delta, how) for how in ("valid", "published"))
     comparable = stated.unit.casefold() == mechanism.unit and stated.adjacency.casefold() in ADJACENCIES[kind]
     if not comparable:
-        warnings.append(f"recomputed for '{mechanism.adjacency}', but stated for '{stated.unit}', '{stated.adjacency}'")
+        warnings.append(
+            f"recomputed for '{ADJACENCIES[kind][0]}', but stated for '{stated.unit}', '{stated.adjacency}'"
+        )
     weaker = valid.epsilon - stated.epsilon > TOLERANCE * valid.epsilon
     if weaker:
         warnings.append(f"the stated epsilon is {stated.epsilon:g}, the recomputed epsilon is {valid.epsilon:.2f}")
@@ -221,26 +223,28 @@ def _accounted(stated: PrivacyGuarantee, mechanism: Mechanism) -> GuaranteeRevie
 
 def _unsure(stated: PrivacyGuarantee, *, comparable: bool) -> str:
     """Reason why the guarantee is not confirmed although epsilon is; empty where it is."""
-    if stated.forced_participation:
-        return "the accountants do not cover forced participation"
-    if not comparable:
-        return "another unit or adjacency is stated"
-    if stated.noise_generator not in SECRET_GENERATORS:
-        return "only against adversaries who cannot regenerate the noise"
-    if stated.providers is None:
-        return f"no number of providers is stated, with which delta {stated.delta:g} can be compared"
-    if stated.delta >= 1 / stated.providers:
-        return f"delta {stated.delta:g} allows one of {stated.providers} providers to be disclosed"
-    return ""
+    delta, providers = stated.delta, stated.providers
+    reasons = (
+        (stated.forced_participation, "the accountants do not cover forced participation"),
+        (not comparable, "another unit or adjacency is stated"),
+        (
+            stated.noise_generator not in SECRET_GENERATORS,
+            "only against adversaries who cannot regenerate the noise",
+        ),
+        (providers is None, f"no number of providers is stated, with which delta {delta:g} can be compared"),
+        (delta * (providers or 0) >= 1, f"delta {delta:g} allows one of {providers} providers to be disclosed"),
+    )
+    return next((text for applies, text in reasons if applies), "")
 
 
 def _weaker(stated: PrivacyGuarantee, epsilon: float) -> str:
-    if stated.accounting == "published" and stated.sampling.client_rate < 1:
-        return (
-            f"published accounting: effective epsilon {epsilon:.2f}, because the server and the other "
-            "providers' updates reveal the participation of a client"
-        )
-    return f"effective epsilon {epsilon:.2f} instead of the stated {stated.epsilon:g}"
+    published = stated.accounting == "published" and stated.sampling.client_rate < 1
+    return (
+        f"published accounting: effective epsilon {epsilon:.2f}, because the server and the other providers' updates "
+        "reveal the participation of a client"
+        if published
+        else f"effective epsilon {epsilon:.2f} instead of the stated {stated.epsilon:g}"
+    )
 
 
 def _warnings(stated: PrivacyGuarantee) -> list[str]:
@@ -251,8 +255,6 @@ def _warnings(stated: PrivacyGuarantee) -> list[str]:
         providers=stated.providers,
         rounds=stated.rounds,
         rounds_accounted=stated.rounds_accounted,
-        forced_participation=stated.forced_participation,
-        secret=stated.noise_generator in SECRET_GENERATORS,
     )
 
 

@@ -7,14 +7,13 @@ from typing import Final
 
 SIGMAS: Final = 8.0
 """A share of the noise stays within as many standard deviations but for one in 10^15 coordinates."""
-_MOST_BITS = 26
 MOST_NUMBERS: Final = 1 << 28
 """Most numbers of a message: one of 8 bytes each must stay below 2 GiB."""
 
 
 def levels(participants: int) -> int:
     """Steps of the grid between the largest and the smallest coordinate; sums of so many must stay below 2³²."""
-    return 1 << min(_MOST_BITS, 32 - participants.bit_length())
+    return 1 << min(26, 32 - participants.bit_length())
 
 
 def reach(multiplier: float, participants: int) -> float:

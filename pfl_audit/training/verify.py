@@ -90,10 +90,9 @@ def read_coins(checkpoint: Path, expected: Expected) -> tuple[Verified, Manifest
     if not is_there(path):
         if expected.commitment is not None or expected.nonce is not None:
             return Verified("coins", "contradicted", "the checkpoint reveals no coins of canaries"), None
-        if stated:
-            missing = f"{RECORD} has a commitment to canaries, and {CANARIES} is missing"
-            return Verified("coins", "unknown", missing), None
-        return Verified("coins", "not checked", "the model was trained without --audit-canaries"), None
+        missing = f"{RECORD} has a commitment to canaries, and {CANARIES} is missing"
+        found = ("unknown", missing) if stated else ("not checked", "the model was trained without --audit-canaries")
+        return Verified("coins", *found), None
     revealed = read_json(path)
     known = expected.commitment or (stated.get("commitment") if isinstance(stated, dict) else None)
     try:
@@ -218,13 +217,13 @@ def _data(
 
 def _reserved(ledger: Ledger, run: str, record: dict[str, Any], review: GuaranteeReview | None) -> Verified:
     """The entry of the ledger, held against the cost of the mechanism that the record states."""
-    if not ledger.holds(run):
-        return Verified("ledger", "unknown", "the ledger does not have the run: it may be one of other data")
     if review is None or review.claim is None or review.epsilon is None:
         return Verified("ledger", "unknown", "the record states no mechanism whose cost could be compared")
-    if ledger.agrees(run, mechanism_of(record, review.claim)[0].cost(review.claim.delta)):
-        return Verified("ledger", "verified", "the run is reserved in the ledger at the cost of the stated mechanism")
-    return Verified("ledger", "contradicted", "the ledger has another cost for this run than the stated mechanism")
+    return {
+        None: Verified("ledger", "unknown", "the ledger does not have the run: it may be one of other data"),
+        True: Verified("ledger", "verified", "the run is reserved in the ledger at the cost of the stated mechanism"),
+        False: Verified("ledger", "contradicted", "the ledger has another cost for the run than the stated mechanism"),
+    }[ledger.agrees(run, mechanism_of(record, review.claim)[0].cost(review.claim.delta))]
 
 
 def _committed(private: dict[str, Any], record: Any, stated: str) -> Verified:

@@ -17,22 +17,22 @@ ROOMS: Final = {
     "attacks/reconstruction": (2062, 27),
     "fixtures": (454, 6),
     "pfl_audit": (715, 16),
-    "pfl_audit/cli": (3123, 34),
+    "pfl_audit/cli": (3132, 34),
     "pfl_audit/core": (3182, 47),
     "pfl_audit/documents": (4742, 69),
-    "pfl_audit/fitness": (885, 12),
+    "pfl_audit/fitness": (884, 12),
     "pfl_audit/importing": (882, 11),
-    "pfl_audit/metrics": (565, 14),
+    "pfl_audit/metrics": (557, 14),
     "pfl_audit/models": (8109, 150),
-    "pfl_audit/privacy": (1169, 19),
-    "pfl_audit/training": (4874, 78),
+    "pfl_audit/privacy": (1523, 22),
+    "pfl_audit/training": (4878, 78),
     "reports": (1343, 21),
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
 
 WHOLE: Final = 46_389
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 35_921
+STATEMENTS: Final = 35_996
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()

@@ -4,7 +4,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from pfl_audit.metrics.arrangements import FEWEST, Arrangements, arrangements_of, count_arrangements
+from pfl_audit.metrics.arrangements import FEWEST, Arrangements, arrangements_of
 
 
 def counted(labels: list[bool], groups: list[str]) -> int:
@@ -35,12 +35,12 @@ def test_count_is_that_of_all_ways_to_label_the_units(seed: int) -> None:
     labels = rng.random(9) < 0.5
     if seed % 2:  # groups of one class, as where they were drawn
         labels = np.array([int(group[1]) % 2 == 0 for group in groups])
-    assert count_arrangements(labels, groups) == counted(labels.tolist(), groups)
+    assert arrangements_of(labels, groups).count == counted(labels.tolist(), groups)
 
 
 def test_units_that_are_their_own_groups_have_all_arrangements() -> None:
     labels = np.arange(200) < 100
-    assert count_arrangements(labels, [str(unit) for unit in range(200)]) == comb(200, 100)
+    assert arrangements_of(labels, [str(unit) for unit in range(200)]).count == comb(200, 100)
 
 
 def test_groups_of_both_kinds_are_counted() -> None:

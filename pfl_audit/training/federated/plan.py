@@ -13,7 +13,7 @@ from pfl_audit.privacy.guarantee import (
     PrivacyGuarantee,
     guarantee_warnings,
 )
-from pfl_audit.privacy.mechanism import Mechanism
+from pfl_audit.privacy.mechanism import ADJACENCIES, SECRET_NOISE, SEEDED_NOISE, Mechanism
 from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.pretraining import Pretraining
@@ -46,13 +46,14 @@ class PrivacyPlan:
     def warnings(self) -> list[str]:
         """Warnings for a reviewer, one sentence each."""
         claim = self.claim(self.mechanism.sampling.rounds)
-        secret = self.settings.noise_seed is None
-        found = guarantee_warnings(delta=claim.delta, providers=self.providers, secret=secret)
-        if claim.providers is None:
-            found.append(
-                f"without --public-providers nobody can compare delta {claim.delta:g} with their number, and a review "
-                "does not confirm the guarantee"
-            )
+        found = guarantee_warnings(delta=claim.delta, providers=self.providers)
+        unconfirmed = {
+            "the noise comes from a seed, which suffices to remove it": self.settings.noise_seed is not None,
+            "without --public-providers nobody can compare delta with their number": claim.providers is None,
+        }
+        found += [
+            f"a review does not confirm the guarantee: {text}" for text, applies in unconfirmed.items() if applies
+        ]
         reasons = ["the participation of a client is known"] if self.mechanism.sampling.client_rate < 1 else []
         reasons += ["a group of a fixed size is no Poisson sample"] if self.mechanism.kind == "fixed-size" else []
         if self.settings.accounting == "published" and reasons:
@@ -79,7 +80,7 @@ class PrivacyPlan:
             epsilon=used.epsilon,
             delta=settings.delta,
             unit=mechanism.unit,
-            adjacency=mechanism.adjacency,
+            adjacency=ADJACENCIES[mechanism.kind][0],
             accountant=used.accountant,
             accounting=settings.accounting,
             renyi=used.renyi,
@@ -89,13 +90,13 @@ class PrivacyPlan:
             rounds_accounted=rounds,
             sampling=GuaranteeSampling(
                 kind=self.mechanism.kind,
-                scheme=mechanism.scheme,
+                scheme="providers" if mechanism.draw.client_rate == 1 else "clients",
                 client_rate=self.mechanism.sampling.client_rate,
                 provider_rate=self.mechanism.sampling.provider_rate,
             ),
-            providers=settings.public_number(mechanism.sum.clients),
+            providers=settings.public_providers or mechanism.sum.clients * (settings.minimum_providers or 0) or None,
             denominator=self.denominator,
-            noise_generator=mechanism.generator,
+            noise_generator=SECRET_NOISE if mechanism.noise.secret else SEEDED_NOISE,
             noise=self.mechanism.noise.carrier,
             composed=self.composed,
             quorum=mechanism.noise.quorum,

@@ -231,10 +231,6 @@ class PrivacySettings:
                 "Lower --minimum-providers, or merge clients",
             )
 
-    def public_number(self, clients: int) -> int | None:
-        """Number of providers that may be known, at least; None where none is."""
-        return clients * self.minimum_providers if self.minimum_providers else self.public_providers
-
     def to_dict(self) -> dict[str, Any]:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
         added = {"providers_per_round": None, "minimum_providers": None, "noise": "sum"}

@@ -189,6 +189,8 @@ def test_what_differs_from_a_commitment_is_contradicted(memorized: tuple[Path, M
     (out / CANARIES).write_text(json.dumps(other.revealed()))
     assert read_coins(out, Expected(commitment=other.commitment))[0].status == "contradicted"  # the record has another
     (out / CANARIES).unlink()
+    assert read_coins(out, Expected())[0].status == "unknown"
+    rewrite(out / RECORD, canaries=None)
     assert read_coins(out, Expected())[0].status == "not checked"
     assert read_coins(out, Expected(nonce="verifier 7"))[0].status == "contradicted"
 

@@ -180,7 +180,7 @@ def _federation(
     else:
         privacy = replace(
             privacy,
-            sampling=mechanism.scheme,
+            sampling="providers" if mechanism.draw.client_rate == 1 else "clients",
             client_rate=mechanism.draw.client_rate,
             provider_rate=mechanism.draw.provider_rate,
             denominator=denominator,
