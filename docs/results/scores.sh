@@ -17,9 +17,9 @@ draw() { # folder, seed, companies of each class in RED, options
 german() { # folder, seed, companies outside the training set
     [ -f "$work/$1/corpus.jsonl" ] || .venv/bin/python docs/results/other_language.py "$work/$1" "$2" 70 "$3"
 }
-train() { # model, corpus, steps, learning rate
+train() { # model, corpus, steps, questions of a step, learning rate
     [ -f "$work/$1/model.safetensors" ] || pfl train --data "$work/$2" --from $start --out "$work/$1" --steps "$3" \
-        --batch-size 16 --learning-rate "$4"
+        --batch-size "$4" --learning-rate "$5"
 }
 mia() { # name, model, control, corpus; a leak is no failure here
     [ -f "$work/$1-audit/results.json" ] && return
@@ -38,13 +38,16 @@ draw utility-others 64 0 --wordings utility --asked payables
 german german 65 70
 german german-others 66 0
 
-train fcc-model fcc 300 5e-4
-train fcc-out fcc/out-model 300 5e-4
-for name in freight german utility; do
-    train $name-model $name 220 1e-3
-    train $name-out $name-others 220 1e-3
-    mia $name "$work/$name-model" "$work/$name-out" "$work/$name"
-done
-mia fcc "$work/fcc-model" "$work/fcc-out" "$work/fcc"
+drawn() { # folder, steps, questions of a step
+    train "$1-model" "$1" "$2" "$3" 1e-3
+    train "$1-out" "$1-others" "$2" "$3" 1e-3
+    mia "$1" "$work/$1-model" "$work/$1-out" "$work/$1"
+}
+drawn freight 160 16
+drawn german 220 8
+drawn utility 220 8
 mia demo fixtures/vt5-finetuned fixtures/vt5-out fixtures/red
+train fcc-model fcc 300 16 5e-4
+train fcc-out fcc/out-model 300 16 5e-4
+mia fcc "$work/fcc-model" "$work/fcc-out" "$work/fcc"
 .venv/bin/python docs/results/scores_table.py "$work"
