@@ -1,9 +1,9 @@
 """Membership scores of before and of now, side by side: python docs/results/scores_table.py WORK.
 
-WORK is the folder of scores.sh; corpora whose audit is not finished are left out. Answers come from the stores of the
-audits, and nothing is asked again. Every score ranks companies without any label. AUC and TPR are over all companies of
-the subset that the audit decides on. Intervals (95 %) resample companies within each class, the same for all scores of
-a corpus; those of a mean resample each corpus by itself.
+WORK is the folder of scores.sh. Answers come from the stores of the audits; what is not in them is asked. Corpora
+without a model are left out, and so are scores beside the out-model where there is none yet. Every score orders the
+companies without any label. AUC and TPR are over all companies of the subset that the audit decides on. Intervals (95 %)
+resample companies within each class, the same for all scores of a corpus; those of a mean each corpus by itself.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pfl_audit.attacks.membership.rows import ROWS, SCRUBBED_RATIO
 from pfl_audit.attacks.questions.corpora import audited_corpus
 from pfl_audit.attacks.questions.engine import QueryEngine
 from pfl_audit.attacks.questions.inputs import QuestionInputs
+from pfl_audit.cli.console import make_progress
 from pfl_audit.core.results import Check, Results, read_results
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
@@ -37,9 +38,10 @@ from pfl_audit.metrics.intervals import Estimate, bootstrap_counts, estimate
 from pfl_audit.metrics.ranking import roc_curves, sweep
 from pfl_audit.models.open import open_model
 from pfl_audit.models.protocol import Response
-from pfl_audit.progress import Silent
 
 FIXTURES = Path("fixtures")
+MEANS: Mapping[str, tuple[str, ...]] = {"mean": (), "mean without the demo": ("demo",)}
+"""Corpora that a mean leaves out: the rows that decide were chosen on the demo."""
 CORPORA = ("demo", "fcc", "freight", "utility", "german")
 OLD: Mapping[str, tuple[str, ...]] = {
     "accuracy (orders the clusters of AZK)": ("acc",),
@@ -53,7 +55,10 @@ NEW: Mapping[str, tuple[str, ...]] = {
     row.id: row.features for row in ROWS if row.kind == "ratio" and row.id not in ("lira", "rmia")
 }
 NAMED = tuple(row.id for row in ROWS if row.decides)
-RATE = 0.05
+DECIDED = 5
+"""Companies have more questions than this, as where the audit decides."""
+MODELS = ("model", "pre-trained", "out-model")
+RATE, RATE_NAME = 0.05, "TPR at 5 % FPR"
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class Measured:
     """Numbers of the scores on one corpus.
 
     Attributes:
-        results: Of the audit.
+        results: Of the audit; None where it has not ended.
         facts: Sizes, and the accuracy of the models on pages of members and of non-members.
         seconds: CPU seconds of the audit, and of all scores from answers that are known.
         auc: Score to its AUC.
@@ -69,7 +74,7 @@ class Measured:
         every: Score to its AUC over all companies, with however few questions.
     """
 
-    results: Results
+    results: Results | None
     facts: tuple[str, ...]
     seconds: tuple[str, str]
     auc: Mapping[str, Estimate]
@@ -85,28 +90,32 @@ def measure(work: Path, name: str) -> Measured:
     corpus = audited_corpus(QuestionInputs(red=red))
     pages = scrubbed_questions(corpus, "provider_name", seed=0).queries
     with ResponseStore(work / f"{name}.sqlite") as store:
-        models = model, FIXTURES / "vt5-pretrained", control
-        engines = [QueryEngine(open_model(str(folder)), store, Silent()) for folder in models]
-        target, before, out = (one.ask(corpus.queries, "questions").responses for one in engines)
+        folders = [one for one in (model, FIXTURES / "vt5-pretrained", control) if _is_trained(one)]
+        engines = [QueryEngine(open_model(str(one)), store, make_progress(quiet=False)) for one in folders]
+        answers = [one.ask(corpus.queries, "questions").responses for one in engines]
         scrubbed = [one.ask(pages, "scrubbed pages").responses for one in engines]
-        if any(one.asked for one in engines):
-            sys.exit(f"error: the audit of {name} has left questions open. Run scores.sh again.")
+    target, before, *out = answers
     begun = time.process_time()
-    memory = memory_features(pages, scrubbed[0], [], {}, scrubbed[1], scrubbed[2])
-    table = aggregate(query_features(corpus.queries, target, before, out=out), memory)
+    memory = memory_features(pages, scrubbed[0], [], {}, *scrubbed[1:])
+    table = aggregate(query_features(corpus.queries, target, before, out=out[0] if out else None), memory)
     seconds = time.process_time() - begun
     units = [query.document.unit for query in corpus.queries]
     ratios = _logliks(corpus.queries, target) - _logliks(corpus.queries, before)
     table["llr"] = pd.Series(ratios).groupby(units).mean()
     labels = np.array([corpus.label(unit) is Membership.MEMBER for unit in table.index])
-    results = read_results(work / f"{name}-audit")
-    kept = subset(table, labels, int(str(_check(results, "answers-g4").settings["decided at s"])))
-    read = (_right(corpus, found) for found in (before, target, out))
-    facts = _sizes(labels), str(len(corpus.queries)), _sizes(kept[1]), *read
+    run = work / f"{name}-audit" / "results.json"
+    kept = subset(table, labels, DECIDED)
+    read = [_right(corpus, found) for found in answers]
+    facts = _sizes(labels), str(len(corpus.queries)), _sizes(kept[1]), *read, *["–"] * (len(MODELS) - len(read))
     auc, tpr = _estimates(*kept)
+    results = read_results(run.parent) if run.is_file() else None
     return Measured(
         results, facts, (_cpu(work / f"{name}.cpu"), f"{seconds:.1f}"), auc, tpr, _estimates(table, labels)[0]
     )
+
+
+def _is_trained(folder: Path) -> bool:
+    return (folder / "model.safetensors").is_file()
 
 
 def _logliks(queries: Sequence[Query], responses: Mapping[str, Response]) -> Floats:
@@ -130,7 +139,9 @@ def _estimates(table: pd.DataFrame, labels: Bools) -> tuple[dict[str, Estimate],
     """AUC and TPR of every score, resampled alike."""
     counts, areas, rates = bootstrap_counts(labels, np.random.default_rng(0)), {}, {}
     for name, columns in {**OLD, **NEW}.items():
-        scores = ratio_scores(table[[one for one in columns if one in table]].to_numpy(dtype=np.float64))
+        if not {*columns} <= {*table}:
+            continue
+        scores = ratio_scores(table[list(columns)].to_numpy(dtype=np.float64))
         curve, (area, (rate,)) = roc_curves(scores, labels), sweep(scores, labels).resampled(counts, (RATE,))
         areas[name] = estimate(float(curve.area()[0]), area)
         rates[name] = estimate(float(curve.tpr_at(RATE)[0][0]), rate)
@@ -142,7 +153,9 @@ def _check(results: Results, name: str) -> Check:
 
 
 def _cpu(kept: Path) -> str:
-    """Seconds of user and system time that the shell's ``times`` noted."""
+    """Seconds of user and system time that the shell's ``times`` noted, where it did."""
+    if not kept.is_file():
+        return "–"
     parts = re.findall(r"(\d+)m([\d.]+)s", kept.read_text(encoding="utf-8"))
     return f"{sum(60 * int(minutes) + float(rest) for minutes, rest in parts):.0f}"
 
@@ -163,29 +176,41 @@ def by_attack(results: Results, name: str) -> str:
 
 def lines(found: Mapping[str, Measured]) -> Iterator[str]:
     """The tables as Markdown."""
-    yield from _head("corpus", "companies", "questions", "decided on", "accuracy: pre-trained", "model", "out-model",
+    yield from _head("corpus", "companies", "questions", "more than five", *(f"accuracy: {one}" for one in MODELS),
                      "finding", "AZK, %", "APK, %", "audit, CPU s", "scores, CPU s")  # fmt: skip
+    texts = []
     for name, one in found.items():
-        finding = _check(one.results, "provider").finding
-        level = finding.level if finding else "–"
-        yield _row(name, *one.facts, level, *(by_attack(one.results, row) for row in ("azk", "apk")), *one.seconds)
-    for name, one in found.items():
-        finding = _check(one.results, "provider").finding
-        yield f"\n{name}: {finding.text if finding else '–'}"
+        level, attacks = "–", ["–", "–"]
+        if one.results and (finding := _check(one.results, "provider").finding):
+            level, attacks = finding.level, [by_attack(one.results, row) for row in ("azk", "apk")]
+            texts.append(f"\n{name}: {finding.text}")
+        yield _row(name, *one.facts, level, *attacks, *one.seconds)
+    yield from texts
     oldest = max(OLD, key=lambda score: np.mean([one.auc[score].value for one in found.values()]))
-    for title, numbers in (("AUC", "auc"), (f"TPR at {RATE:.0%} FPR", "tpr")):
+    for title, numbers in (("AUC", "auc"), (RATE_NAME, "tpr")):
         yield f"\n{title}:\n"
-        yield from _head("score", *found, "mean")
+        yield from _head("score", *found, *MEANS)
         for score in (*OLD, *NEW):
-            cells = [getattr(one, numbers)[score] for one in found.values()]
-            yield _row(f"**{score}**" if score in NAMED else score, *(one.text(".3f") for one in (*cells, mean(cells))))
-    for title, numbers in (("", "auc"), (", all companies (s = 0)", "every"), (f", TPR at {RATE:.0%} FPR", "tpr")):
-        yield f"\nDifference to {oldest}{title}:\n"
-        yield from _head("score", *found, "mean")
+            yield _line(score, {name: getattr(one, numbers).get(score) for name, one in found.items()}, ".3f")
+    for title, numbers in (("AUC", "auc"), ("AUC over all companies (s = 0)", "every"), (RATE_NAME, "tpr")):
+        yield f"\n{title}, less that of '{oldest}':\n"
+        yield from _head("score", *found, *MEANS)
         for score in NEW:
-            apart = [getattr(one, numbers)[score].minus(getattr(one, numbers)[oldest]) for one in found.values()]
-            cells = [one.text("+.3f") for one in (*apart, mean(apart))]
-            yield _row(f"**{score}**" if score in NAMED else score, *cells)
+            apart = {name: _apart(getattr(one, numbers), score, oldest) for name, one in found.items()}
+            yield _line(score, apart, "+.3f")
+
+
+def _apart(numbers: Mapping[str, Estimate], score: str, old: str) -> Estimate | None:
+    return numbers[score].minus(numbers[old]) if score in numbers else None
+
+
+def _line(score: str, cells: Mapping[str, Estimate | None], form: str) -> str:
+    """A score on each corpus that has it, with its means; in bold if the finding rests on it."""
+    texts = [cell.text(form) if cell else "–" for cell in cells.values()]
+    for left in MEANS.values():
+        known = [cell for name, cell in cells.items() if cell and name not in left]
+        texts.append(f"{mean(known).text(form)} ({len(known)})" if known else "–")
+    return _row(f"**{score}**" if score in NAMED else score, *texts)
 
 
 def _head(*names: str) -> Iterator[str]:
@@ -199,5 +224,5 @@ def _row(*cells: str) -> str:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    finished = [name for name in CORPORA if (folder / f"{name}-audit" / "results.json").is_file()]
-    print("\n".join(lines({name: measure(folder, name) for name in finished})))
+    known = [name for name in CORPORA if name == "demo" or _is_trained(folder / f"{name}-model")]
+    print("\n".join(lines({name: measure(folder, name) for name in known})))
