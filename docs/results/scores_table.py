@@ -2,8 +2,8 @@
 
 WORK is the folder of scores.sh. Answers come from the stores of the audits; what is not in them is asked. Corpora
 without a model are left out, and so are scores beside the out-model where there is none yet. Every score orders the
-companies without any label. AUC and TPR are over all companies of the subset that the audit decides on. Intervals (95 %)
-resample companies within each class, the same for all scores of a corpus; those of a mean each corpus by itself.
+companies without any label. AUC and TPR are over all companies of the subset that the audit decides on. For intervals
+companies are resampled within each class, alike for all scores of a corpus; for those of a mean, each corpus by itself.
 """
 
 from __future__ import annotations
