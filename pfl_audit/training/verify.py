@@ -91,8 +91,8 @@ def read_coins(checkpoint: Path, expected: Expected) -> tuple[Verified, Manifest
         if expected.commitment is not None or expected.nonce is not None:
             return Verified("coins", "contradicted", "the checkpoint reveals no coins of canaries"), None
         missing = f"{RECORD} has a commitment to canaries, and {CANARIES} is missing"
-        found = ("unknown", missing) if stated else ("not checked", "the model was trained without --audit-canaries")
-        return Verified("coins", *found), None
+        without = Verified("coins", "not checked", "the model was trained without --audit-canaries")
+        return Verified("coins", "unknown", missing) if stated else without, None
     revealed = read_json(path)
     known = expected.commitment or (stated.get("commitment") if isinstance(stated, dict) else None)
     try:
