@@ -9,15 +9,17 @@ import numpy as np
 from pfl_audit.attacks.membership.decision import Decision, Judged
 from pfl_audit.attacks.membership.evaluation import FPR_LIMITS, Outcome, tpr_name
 from pfl_audit.core.frequencies import hundredths, out_of
+from pfl_audit.core.power import ENOUGH
 from pfl_audit.documents.units import DOCUMENT, Unit
 
 WHO: Final = {
     "ZK": "an outsider who can only ask questions",
     "PK": "an attacker who also sees the model's confidences and losses",
-    "RK": "an attacker who sees its losses and has trained models like it",
+    "RK": "an attacker who sees the model's losses and has trained a similar model",
     "WB": "an attacker who has the model's weights",
 }
 """Attacker by access."""
+_SIGN = " (a sign, not proof; up to one in ten audits of a model without a leak show a sign or a leak)"
 
 
 def rates_of(outcome: Outcome) -> tuple[float, float]:
@@ -35,30 +37,29 @@ def rates_of(outcome: Outcome) -> tuple[float, float]:
 
 def plain_sentence(decision: Decision, unit: Unit) -> str:
     """What the strongest attack does, and what an outsider can do who sees answers alone."""
-    strongest = decision.strongest
-    sentences = [_sentence(strongest, unit)]
-    outsider = decision.by_access.get("ZK", ())
-    if outsider and strongest.outcome.row.access != "ZK":
-        sentences.append(_sentence(outsider[0], unit))
-    return " ".join(sentences)
+    first, outsider = decision.strongest, decision.by_access.get("ZK", ())
+    told = [first, *outsider[:1]] if first.outcome.row.access != "ZK" else [first]
+    # Those that can conclude come first: where the first cannot, none can.
+    said = [_sentence(one, unit, "anyone" if first.refusal else WHO[one.outcome.row.access]) for one in told]
+    return " ".join(text[:1].upper() + text[1:] for text in dict.fromkeys(said))
 
 
-def _sentence(one: Judged, unit: Unit) -> str:
-    who, (found, accused) = WHO[one.outcome.row.access], rates_of(one.outcome)
-    if one.level in ("none", "unresolved"):
-        than = "with a model that was not trained on them" if one.control else "by guessing"
-        if one.level == "none":
-            return f"{who[:1].upper()}{who[1:]} does no better than {than}."
-        why = (
-            "nothing here tells whether that is the training"
-            if one.refusal
-            else "these documents are too few to rule it out"
-        )
-        return f"{who[:1].upper()}{who[1:]} was not shown to do better than {than}; {why}."
+def _sentence(one: Judged, unit: Unit, who: str) -> str:
+    (found, accused), attacked = rates_of(one.outcome), one.outcome.attacked
     trained = "that were in training" if unit is DOCUMENT else "whose documents were in training"
-    cases, count = out_of(found, int(one.outcome.attacked.sum()), f"{unit.nouns} {trained}")
-    sign = "" if one.level == "leak" else " (a sign, not proof)"
-    return (
-        f"{cases[:1].upper()}{cases[1:]}, {who} picks out {count} while wrongly accusing "
-        f"{hundredths(accused)} of 100 others{sign}."
-    )
+    if one.level in ("none", "unresolved"):
+        why, fewest = one.refusal, min(int(attacked.sum()), int((~attacked).sum()))
+        if fewest < ENOUGH:
+            why = f"{fewest} {unit.nouns} of one class were attacked, and {ENOUGH} of each class are needed"
+        if why:
+            return f"whether {who} can tell which {unit.possessed} were in training cannot be decided, because {why}."
+        than = f"the same attack on a model that was not trained on these {unit.nouns}" if one.control else "guessing"
+        power = f"one that ranks right in {hundredths(one.smallest)} of 100 pairs is found in four of five such audits"
+        power = power if one.level == "none" else f"these {unit.nouns} are too few to rule it out"
+        return f"no advantage of {who} over {than} was found; {power}."
+    sign = "" if one.level == "leak" else _SIGN
+    if round(found - accused, 2) <= 0:  # counts are of the score, the level is of what it is compared with
+        than = "with this model than with one that was not trained on them" if one.control else "than others"
+        return f"{who} ranks {unit.nouns} {trained} higher {than}; the difference is too small to pick them out{sign}."
+    cases, count = out_of(found, int(attacked.sum()), f"{unit.nouns} {trained}")
+    return f"{cases}, {who} picks out {count} while wrongly accusing {hundredths(accused)} of 100 others{sign}."

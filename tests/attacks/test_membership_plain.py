@@ -55,25 +55,55 @@ def test_the_outsider_is_told_beside_an_attacker_who_sees_more() -> None:
     strongest, outsider = outcome("PK", {"TPR at 3 % FPR": 0.37}), outcome("ZK", {})
     said = plain_sentence(decision(judged(strongest, "leak"), judged(outsider, "unresolved")), DOCUMENT)
     assert said.startswith("Of 100 documents that were in training, an attacker who also sees")
-    assert said.endswith("these documents are too few to rule it out.")
+    assert said.endswith("was found; these documents are too few to rule it out.")
 
 
 @pytest.mark.parametrize(
-    ("level", "said"), [("none", "does no better than with"), ("unresolved", "was not shown to do better than with")]
+    ("level", "ends"),
+    [("none", "in four of five such audits."), ("unresolved", "these companies are too few to rule it out.")],
 )
-def test_an_attack_that_the_control_explains_is_not_said_to_guess(level: str, said: str) -> None:
+def test_an_attack_that_the_control_explains_is_not_said_to_guess(level: str, ends: str) -> None:
     one = outcome("ZK", {})
     for control, explained in ((one, True), (None, False)):
         told = plain_sentence(decision(replace(judged(one, level), control=control)), PROVIDER)
-        assert (f"{said} a model that was not trained on them" in told) is explained
-        assert ("by guessing" in told) is not explained
+        assert (
+            "over the same attack on a model that was not trained on these companies was found" in told
+        ) is explained
+        assert ("over guessing" in told) is not explained
+        assert told.endswith(ends)
 
 
-def test_an_attack_that_is_held_against_nothing_is_said_to_tell_nothing() -> None:
-    refused = replace(judged(outcome("ZK", {}), "unresolved"), refusal="there is no control")
-    assert "nothing here tells whether that is the training" in plain_sentence(decision(refused), PROVIDER)
+def test_where_nothing_can_be_concluded_the_reason_is_told_once() -> None:
+    refused = [replace(judged(outcome(access, {}), "unresolved"), refusal="x fails") for access in ("PK", "ZK")]
+    undecided = "companies' documents were in training cannot be decided, because x fails."
+    assert plain_sentence(decision(*refused), PROVIDER) == f"Whether anyone can tell which {undecided}"
+    told = plain_sentence(decision(judged(outcome("PK", {}), "leak"), refused[1]), PROVIDER)
+    assert told.endswith(f" Whether an outsider who can only ask questions can tell which {undecided}")
 
 
-@pytest.mark.parametrize(("level", "part"), [("weak", "a sign, not proof"), ("none", "no better than by guessing")])
+def test_too_few_companies_are_counted() -> None:
+    few = replace(outcome("ZK", {}), labels=np.arange(100) < 9)
+    told = plain_sentence(decision(replace(judged(few, "unresolved"), refusal="x fails")), PROVIDER)
+    assert told.endswith("because 9 companies of one class were attacked, and 20 of each class are needed.")
+
+
+@pytest.mark.parametrize(
+    ("control", "than"), [(True, "with this model than with one that was not"), (False, "than others")]
+)
+def test_a_leak_with_as_many_false_accusations_has_no_counts(control: bool, than: str) -> None:
+    """The level is of the score less that of the control, the counts are of the score."""
+    one = outcome("PK", {"TPR at 3 % FPR": 0.03})
+    told = plain_sentence(decision(replace(judged(one, "leak"), control=one if control else None)), PROVIDER)
+    assert f"ranks companies whose documents were in training higher {than}" in told
+    assert told.endswith("; the difference is too small to pick them out.")
+
+
+@pytest.mark.parametrize(
+    ("level", "part"),
+    [
+        ("weak", "a sign, not proof; up to one in ten"),
+        ("none", "over guessing was found; one that ranks right in 60 of"),
+    ],
+)
 def test_less_than_a_leak_is_said_so(level: str, part: str) -> None:
     assert part in plain_sentence(decision(judged(outcome("ZK", {"TPR at 1 % FPR": 0.1}), level)), PROVIDER)
