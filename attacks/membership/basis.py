@@ -65,11 +65,13 @@ class Reading:
                 f"{self.questions} questions about {self.units} non-member {unit.many} that are not attacked do not "
                 f"tell how well {self.name} reads; {QUESTIONS} are needed"
             )
-        numbers = f"{100 * self.control:.0f} % against {100 * self.target:.0f} %"
-        if self.control < COMPETENT[0] * self.target or not self.target:
-            return f"{self.name} cannot read these pages: {numbers}"
+        numbers = f"than the model: ANLS {100 * self.control:.0f} % against {100 * self.target:.0f} %, and at"
+        if not self.target:
+            return "the model under audit reads nothing on these pages"
+        if self.control < COMPETENT[0] * self.target:
+            return f"{self.name} reads these pages worse {numbers} least {100 * COMPETENT[0]:.0f} % of it is needed"
         if self.control > COMPETENT[1] * self.target:
-            return f"{self.name} reads these pages much better than the model: {numbers}"
+            return f"{self.name} reads these pages better {numbers} most {100 * COMPETENT[1]:.0f} % of it is allowed"
         return None
 
 
@@ -236,8 +238,8 @@ class Basis:
             )
         if drawn.movable < MOVABLE:
             return (
-                f"the documents alone separate the classes: {drawn.movable:.0f} {self.unit.many} could as well be in "
-                f"the other class, and {MOVABLE:.0f} are needed"
+                f"the documents alone separate the classes: they do not tell the class of {drawn.movable:.0f} "
+                f"{self.unit.many}, and {MOVABLE:.0f} such are needed"
             )
         return self.readings[model].refusal(self.unit)
 

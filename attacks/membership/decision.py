@@ -40,7 +40,7 @@ class Judged:
         control: The same attack on the control; None where its score subtracts the control already, or without one.
         difference: AUC of the statistic: 0.5 where the attack gives no more than control and documents.
         p_value: Share of the arrangements whose largest gap is as large.
-        level: Level of this attack by itself.
+        level: Level of this attack, by its p-value.
         smallest: Smallest AUC of the attack's own score that four of five such audits would have found, at the level of
             a weak sign.
         strength: Its gap in standard deviations under the arrangements.

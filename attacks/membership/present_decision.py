@@ -40,6 +40,10 @@ def remedies(unit: Unit) -> list[str]:
 
 
 PERCENT = (".1f", 100.0, " %")
+_ALIKE = (
+    " This takes for granted that, apart from training, model and control differ alike on pages of both classes, but "
+    "for what the documents explain."
+)
 _NEEDS = {"ZK": "answers", "PK": "scores", "RK": "scores, reference models", "WB": "weights"}
 
 
@@ -58,18 +62,18 @@ def finding(decision: Decision, basis: Basis, control: str | None) -> Finding:
     who = f"Among {members} member and {others} non-member {unit.many}{asked}"
     what = "what" if unit is DOCUMENT else "who"
     attacks = sum(map(len, decision.by_access.values()))
-    other = strongest.control.estimates[outcome.metric].text(*PERCENT) if strongest.control else None
-    beside = f", of the control {other}" if other else ""
+    beside = f", of the control {one.estimates[outcome.metric].text(*PERCENT)}" if (one := strongest.control) else ""
     numbers = (
         f"{outcome.row.title}, with {ACCESS[outcome.row.access]}: {outcome.metric} {strongest.found.text(*PERCENT)}, "
-        f"chance 50.0 %{beside}; AUC of {_statistic(strongest, basis)} {strongest.difference.text(*PERCENT)}, "
-        f"p {strongest.p_value:.4f} over arrangements of the {unit.many}, adjusted for {attacks} attacks. The level "
-        "rests on p, which is one-sided; intervals are two-sided"
+        f"chance 50.0 %{beside} (mean over {len(outcome.trials)} draws of known {unit.many}); in the first draw, which "
+        f"is tested, AUC of {_statistic(strongest, basis)} {strongest.difference.text(*PERCENT)}, p "
+        f"{strongest.p_value:.4f} by a permutation test of the {unit.many}' labels, adjusted for {attacks} attacks. "
+        "The level rests on p, which is one-sided; intervals are two-sided"
     )
     success, false_alarms = rates_of(outcome)
-    would = f"an attack with AUC of {100 * strongest.smallest:.0f} % would have been found in four of five such audits"
+    would = f"an attack needs an AUC of {100 * strongest.smallest:.1f} % to be found in four of five such audits"
     text = {
-        "leak": f"{who}, an attack distinguishes {what} was trained on. {numbers}.",
+        "leak": f"{who}, an attack distinguishes {what} was trained on. {numbers}.{'' if basis.drawn else _ALIKE}",
         "weak": f"{who}, there is a sign of membership. {numbers}.",
         "none": f"{who}, no attack distinguishes {what} was trained on ({would}). {numbers}.",
         "unresolved": f"{who}, nothing can be said: {why_unresolved(decision, would, unit)}. {numbers}.",
@@ -99,7 +103,7 @@ def why_unresolved(decision: Decision, would: str, unit: Unit) -> str:
     attacked = decision.strongest.outcome.attacked
     if min(int(attacked.sum()), int((~attacked).sum())) < ENOUGH:
         return f"{ENOUGH} attacked {unit.many} of each class are needed"
-    return decision.strongest.refusal or f"only {would}, and {100 * LARGEST_UNSEEN:.0f} % must be"
+    return decision.strongest.refusal or f"{would}, more than the {100 * LARGEST_UNSEEN:.0f} % allowed"
 
 
 def _assumed(basis: Basis, control: str | None) -> str:
@@ -113,8 +117,8 @@ def _assumed(basis: Basis, control: str | None) -> str:
     read = basis.readings[basis.subtracted]
     return (
         f"{contradicted}The control is {control}. On {read.questions} questions about {read.units} other non-member "
-        f"{basis.unit.many} its ANLS is {100 * read.control:.0f} %, the model's {100 * read.target:.0f} %. By the "
-        f"documents, {basis.relabelling.movable:.0f} of {len(basis.labels)} could as well be in the other class."
+        f"{basis.unit.many} its ANLS is {100 * read.control:.0f} %, the model's {100 * read.target:.0f} %. The "
+        f"documents alone do not tell the class of {basis.relabelling.movable:.0f} of the {len(basis.labels)} attacked."
     )
 
 
@@ -181,19 +185,19 @@ def access_table(
             *_described(one.outcome, LEVELS[one.level].lower(), control),
             one.difference.text(".3f"),
             f"{one.p_value:.4f}",
-            f"{100 * one.smallest:.0f} %",
+            f"{100 * one.smallest:.1f} %",
         ]
         for judged in decision.by_access.values()
         for one in judged
     ]
     rows += [[*_described(one, None, control), None, None, None] for one in decision.untested]
-    columns = ["Needs", "Attack", "By itself", "Found, at false alarms, of 100", "Model", "Control",
+    columns = ["Needs", "Attack", "Level", "Found, at false alarms, of 100", "Model", "Control",
                "Tested AUC", "p", "Would have been found"]  # fmt: skip
     alone, jointly = decision.critical
     note = (
         "The tested AUC is that of the score, minus the control's where one is subtracted, and without what the "
-        f"documents explain. Intervals resample {unit.many}; p is over arrangements of the labels, adjusted for the "
-        "attacks that were named beforehand (max-T): their gap must be "
+        f"documents explain. Intervals resample {unit.many}; p is of a permutation test of the labels, adjusted "
+        "for the attacks that were named beforehand (max-T): their gap must be "
         f"{jointly:.1f} standard deviations, that of one alone {alone:.1f}. Attacks without p decide nothing. Scores "
         "are confidences and losses, of the model and from before training; BA is balanced accuracy. Right answers on "
         "pages of members and of non-members: "
@@ -201,12 +205,7 @@ def access_table(
     means = {name: found.groupby(labels).mean() for name, found in accuracies.items()}
     said = (f"{name} {100 * mean[True]:.1f} and {100 * mean[False]:.1f} %" for name, mean in means.items())
     note = f"{note}{'; '.join(said)}."
-    return Table(
-        title="Attacks by what they need, those that decide first",
-        columns=columns,
-        rows=rows,
-        note=note,
-    )
+    return Table(title="Attacks by what they need, those that decide first", columns=columns, rows=rows, note=note)
 
 
 def _described(one: Outcome, level: str | None, control: Mapping[str, Outcome]) -> list[Cell]:

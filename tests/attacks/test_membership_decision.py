@@ -115,7 +115,8 @@ def test_documents_that_separate_the_classes_leave_nothing_to_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reads", "said"), [(0.05, "cannot read these pages: 5 % against 100 %"), (2.0, "much better")]
+    ("reads", "said"),
+    [(0.05, "worse than the model: ANLS 5 % against 100 %, and at least 75 % of it"), (2.0, "at most 130 % of it")],
 )
 def test_a_control_that_reads_otherwise_than_the_model_is_none(reads: float, said: str) -> None:
     """Whatever the attack finds, and though the control was given."""
@@ -223,9 +224,10 @@ def test_an_attack_that_the_control_has_no_score_of_concludes_nothing() -> None:
 def test_of_several_reference_models_the_one_that_reads_otherwise_counts() -> None:
     """The first is as competent as the model, the second reads twice as well."""
     equal, better, worse = (Reading("a reference model", 0.5, reads, 100, 9) for reads in (0.5, 1.0, 0.1))
-    for other, said in ((better, "much better"), (worse, "cannot read")):
+    for other, said in ((better, "reads these pages better"), (worse, "reads these pages worse")):
         assert said in str(_least_competent([equal, other], PROVIDER).refusal(PROVIDER))
     assert _least_competent([equal, equal], PROVIDER).refusal(PROVIDER) is None
+    assert "model under audit reads nothing" in str(Reading("the control", 0.0, 0.0, 100, 9).refusal(PROVIDER))
 
 
 def test_without_a_control_or_a_declaration_nothing_is_said() -> None:
@@ -259,7 +261,8 @@ def test_no_evidence_is_said_only_where_an_attack_that_matters_would_have_been_f
     assert small.strongest.smallest > 0.7 > large.strongest.smallest > 0.55
     said = finding(small, basis, "x")
     assert said.smallest_effect == small.strongest.smallest
-    assert f"{100 * small.strongest.smallest:.0f} %" in said.text
+    needed = f"an attack needs an AUC of {100 * small.strongest.smallest:.1f} % to be found in four of five such audits"
+    assert f"{needed}, more than the 70 % allowed." in said.text
 
 
 def test_results_name_the_strongest_attack_its_control_and_every_attack() -> None:
@@ -269,6 +272,9 @@ def test_results_name_the_strongest_attack_its_control_and_every_attack() -> Non
     row = decision.strongest.outcome.row
     assert row.title in said.text
     assert "ANLS is 100 %, the model's 100 %" in said.text
+    assert "draws of known providers); in the first draw, which is tested, AUC of the score less that of" in said.text
+    assert "by a permutation test of the providers' labels, adjusted for 3 attacks" in said.text
+    assert said.text.count("This takes for granted that, apart from training, model and control differ alike") == 1
     named = {(metric.name, metric.slice["model"]) for metric in metrics(decision, "control", PROVIDER)}
     assert (said.metric, said.slice["model"]) in named
     assert ("tested AUC", "target, compared") in named

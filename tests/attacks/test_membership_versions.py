@@ -89,7 +89,7 @@ def test_an_earlier_version_that_does_not_read_is_no_control(page: Callable[...,
     found = audited(page, tmp_path, joined=2.0, reads=False).finding
     assert found is not None
     assert found.level == "unresolved"
-    assert "the pre-trained model cannot read these pages: 0 % against 50 %" in found.text
+    assert "the pre-trained model reads these pages worse than the model: ANLS 0 % against 50 %" in found.text
 
 
 def test_the_residual_leaves_what_both_versions_know() -> None:
