@@ -55,9 +55,9 @@ GLOSSARY: Final = {
     "Control": "The same attack on a model that saw neither members nor non-members. What it reaches is not what "
     "training gave away, and a finding rests on the difference.",
     "Documents alone": "How well members and non-members are distinguished by their documents and questions, without "
-    "any model. An attack that does no better is no leak.",
+    "any model. What the documents explain is taken off the score.",
     "Permutation p": "How often chance alone would do as well: labels of the attacked providers are exchanged, and the "
-    "best of all attacks counts.",
+    "best of the attacks named beforehand counts.",
     "s": "Attacks are made on the providers with more than s questions; more questions show more.",
 }
 FORMS_GLOSSARY: Final = {

@@ -88,7 +88,8 @@ def _same_metric(before: Check, after: Check) -> tuple[Metric, Metric] | str:
         return "the earlier finding rests on no number"
     new = next((one for one in after.metrics if (one.name, one.slice) == (old.name, old.slice)), None)
     if new is None or old.format != new.format:
-        return "they rest on different metrics"
+        attacks = new is None and "attack" in old.slice and any(one.name == old.name for one in after.metrics)
+        return f"they rest on different {'attacks' if attacks else 'metrics'}"
     if None in (old.value, old.ci, new.value, new.ci):
         return "a number has no interval"
     return old, new

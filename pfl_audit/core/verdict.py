@@ -86,7 +86,7 @@ def at_most_weak(level: Level) -> Level:
 def with_interval_told(check: Check, budget: Budget) -> Check:
     """Return a check whose finding tells how its level and the printed interval of its number differ, if they do.
 
-    Intervals are two-sided at 95 % and of one number; a level rests on tests and one-sided bounds at the share of the
+    Intervals are two-sided at 95 % and of one number; a level rests on one-sided tests or bounds at the share of the
     finding, of which some compare the number with others. So a sign may stand beside an interval that holds chance, and
     none beside one that does not.
 
@@ -104,10 +104,8 @@ def with_interval_told(check: Check, budget: Budget) -> Check:
     interval = f"The interval of the number is two-sided at {100 * (shown.level or 0.95):.3g} %"
     chance = in_format(shown.chance, shown.format)
     if found:
-        told = f"{interval} and holds {chance}; the level rests on one-sided tests and bounds at {100 * share:.2g} %"
+        told = f"{interval} and holds {chance}; the level rests on one-sided tests at {100 * share:.2g} %"
     else:
-        told = (
-            f"{interval} and of this number alone, without {chance}; a sign needs enough data, and that every test, "
-            f"bound and comparison of the finding agrees at {100 * share:.2g} %"
-        )
+        needs = f"a sign needs enough data, and that every test of the finding agrees at {100 * share:.2g} %"
+        told = f"{interval} and of this number alone, without {chance}; {needs}"
     return check.model_copy(update={"finding": finding.model_copy(update={"text": f"{finding.text} {told}."})})

@@ -110,7 +110,20 @@ def test_findings_that_rest_on_different_metrics_are_compared_by_level() -> None
     change = compare([(audit("before", other), Path("a")), (after, Path("b"))]).checks[0].changes[1]
     assert change is not None
     assert (change.direction, change.number) == ("better", "")
-    assert "levels alone" in change.note
+    assert change.note == "they rest on different metrics, so the levels alone are compared"
+
+
+def test_one_metric_of_two_attacks_is_of_different_attacks() -> None:
+    """Two AUCs that are printed side by side are no different metrics."""
+    made = []
+    for attack in ("ratio", "residual"):
+        one, where = check("azk", 0.9), {"attack": attack}
+        found = Finding(level="leak", text="", remedy="", metric=one.metrics[0].name, slice=where)
+        number = one.metrics[0].model_copy(update={"slice": where})
+        made.append((audit(attack, one.model_copy(update={"metrics": [number], "finding": found})), Path(attack)))
+    change = compare(made).checks[0].changes[1]
+    assert change is not None
+    assert change.note == "they rest on different attacks, so the levels alone are compared"
 
 
 def test_a_number_without_an_interval_is_compared_by_level_and_said_to_have_none() -> None:

@@ -55,10 +55,10 @@ def test_none_is_said_only_where_an_effect_would_have_been_found() -> None:
     ("level", "ci", "chance", "told"),
     [
         ("weak", (-0.023, 0.389), 0.0, "two-sided at 95 % and holds +0.0 points; the level rests on one-sided"),
-        ("leak", (-0.001, 0.389), 0.0, "tests and bounds at 5 %."),
+        ("leak", (-0.001, 0.389), 0.0, "tests at 5 %."),
         ("weak", (0.001, 0.389), 0.0, None),
         ("none", (0.021, 0.302), 0.0, "of this number alone, without +0.0 points; a sign needs"),
-        ("unresolved", (0.021, 0.302), 0.0, "every test, bound and comparison of the finding agrees at 10 %."),
+        ("unresolved", (0.021, 0.302), 0.0, "every test of the finding agrees at 10 %."),
         ("none", (-0.021, 0.302), 0.0, None),
         ("none", None, 0.0, None),
         ("none", (0.021, 0.302), None, None),
