@@ -254,10 +254,8 @@ def test_each_phase_has_its_own_rounds_and_the_same_clients(
     worker, seen = Federation.worker, list[tuple[Any, ...]]()
 
     def watched(self: Federation, client: Client, trainer: Any, plan: Any, stream: Any) -> Any:
-        rows = sum(map(len, client.providers))
-        seen.append(
-            (self.settings, plan.settings.clip, plan.mechanism.noise.multiplier, client.number, client.tags, rows)
-        )
+        rows, sigma = sum(map(len, client.providers)), plan.mechanism.noise.multiplier
+        seen.append((self.settings, plan.settings.clip, sigma, client.number, client.tags, rows))
         return worker(self, client, trainer, plan, stream)
 
     monkeypatch.setattr(Federation, "worker", watched)
