@@ -153,17 +153,26 @@ def log_likelihood_ratio(observation: Observation, noise: float, rate: float) ->
 
 
 def _contradicted_parameters(claim: PrivacyGuarantee, found: Estimates) -> list[str]:
-    sigma, rate, clip, correlation = found.noise_multiplier, found.sampling_rate, found.clip, found.correlation
-    stated = claim.noise_multiplier, claim.sampling.provider_rate
-    contradictions = []
-    if sigma.high < stated[0]:
-        contradictions.append(f"the noise multiplier is {sigma.value:.4g}, below the stated {stated[0]:.4g}")
-    if clip.low > 1:
-        contradictions.append(f"updates are clipped to {clip.value:.3g} times the stated norm")
-    if rate.low > stated[1]:
-        contradictions.append(f"providers are drawn with rate {rate.value:.4g}, above the stated {stated[1]:.4g}")
-    if correlation.low > 0 or correlation.high < 0:
-        contradictions.append(f"the noise of two sums or messages has a correlation of {correlation.value:.3g}")
-    if found.draws.low > 0 or found.draws.high < 0:
-        contradictions.append(f"draws of two rounds depend on each other: their covariance is {found.draws.value:.3g}")
-    return contradictions
+    """Sentences on the estimates whose intervals lie on the wrong side of what is stated."""
+    noise, rate = claim.noise_multiplier, claim.sampling.provider_rate
+    value = {name: one["value"] or 0.0 for name, one in asdict(found).items()}
+    sentences = (
+        (
+            found.noise_multiplier.high < noise,
+            f"the noise multiplier is {value['noise_multiplier']:.4g}, below the stated {noise:.4g}",
+        ),
+        (found.clip.low > 1, f"updates are clipped to {value['clip']:.3g} times the stated norm"),
+        (
+            found.sampling_rate.low > rate,
+            f"providers are drawn with rate {value['sampling_rate']:.4g}, above the stated {rate:.4g}",
+        ),
+        (
+            not found.correlation.low <= 0 <= found.correlation.high,
+            f"the noise of two sums or messages has a correlation of {value['correlation']:.3g}",
+        ),
+        (
+            not found.draws.low <= 0 <= found.draws.high,
+            f"draws of two rounds depend on each other: their covariance is {value['draws']:.3g}",
+        ),
+    )
+    return [text for contradicted, text in sentences if contradicted]
