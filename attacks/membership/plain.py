@@ -48,13 +48,13 @@ def _sentence(one: Judged, unit: Unit, who: str) -> str:
     (found, accused), attacked = rates_of(one.outcome), one.outcome.attacked
     trained = "that were in training" if unit is DOCUMENT else "whose documents were in training"
     if one.level in ("none", "unresolved"):
-        why, fewest = one.refusal, min(int(attacked.sum()), int((~attacked).sum()))
-        if fewest < ENOUGH:
-            why = f"{fewest} {unit.nouns} of one class were attacked, and {ENOUGH} of each class are needed"
-        if why:
+        fewest = min(int(attacked.sum()), int((~attacked).sum()))
+        few = f"{fewest} {unit.nouns} of one class were attacked, and {ENOUGH} of each class are needed"
+        if why := few if fewest < ENOUGH else one.refusal:
             return f"whether {who} can tell which {unit.possessed} were in training cannot be decided, because {why}."
         than = f"the same attack on a model that was not trained on these {unit.nouns}" if one.control else "guessing"
-        power = f"one that ranks right in {hundredths(one.smallest)} of 100 pairs is found in four of five such audits"
+        pairs = f"{hundredths(one.smallest)} of 100 pairs of one in training and one not"
+        power = f"one that ranks {pairs} rightly is found in four of five such audits"
         power = power if one.level == "none" else f"these {unit.nouns} are too few to rule it out"
         return f"no advantage of {who} over {than} was found; {power}."
     sign = "" if one.level == "leak" else _SIGN

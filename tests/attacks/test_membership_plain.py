@@ -102,7 +102,7 @@ def test_a_leak_with_as_many_false_accusations_has_no_counts(control: bool, than
     ("level", "part"),
     [
         ("weak", "a sign, not proof; up to one in ten"),
-        ("none", "over guessing was found; one that ranks right in 60 of"),
+        ("none", "over guessing was found; one that ranks 60 of 100 pairs"),
     ],
 )
 def test_less_than_a_leak_is_said_so(level: str, part: str) -> None:
