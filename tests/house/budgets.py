@@ -18,14 +18,14 @@ ROOMS: Final = {
     "fixtures": (454, 6),
     "pfl_audit": (715, 16),
     "pfl_audit/cli": (3132, 34),
-    "pfl_audit/core": (3182, 47),
+    "pfl_audit/core": (3181, 47),
     "pfl_audit/documents": (4742, 69),
     "pfl_audit/fitness": (884, 12),
     "pfl_audit/importing": (882, 11),
     "pfl_audit/metrics": (557, 14),
     "pfl_audit/models": (8109, 150),
     "pfl_audit/privacy": (1523, 22),
-    "pfl_audit/training": (4878, 78),
+    "pfl_audit/training": (4885, 78),
     "reports": (1343, 21),
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
