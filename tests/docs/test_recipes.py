@@ -57,7 +57,7 @@ def test_the_private_recipe_is_that_of_figure_a4() -> None:
     )
     plan = plan_privacy("fl-dp", privacy, federated, 10)
     assert (federated.rounds, plan.settings.clip, plan.client_divisor) == (14, 0.5, pytest.approx(50))
-    assert plan.sampling.published_rate == pytest.approx(0.025)
+    assert plan.mechanism.sampling.published_rate == pytest.approx(0.025)
 
 
 @pytest.mark.parametrize(
