@@ -11,6 +11,7 @@ from typing import Any
 from tests.hostile.case import Door
 from tests.hostile.checkpoints import INSPECT, Make, checkpoint, sparse, with_bytes
 from tests.privacy.test_guarantee import CLAIM
+from tests.privacy.training_records import record_of
 
 DOOR = Door("captured")
 DONUT, FORMS, VT5 = "donut", "layoutlm-public", "vt5-finetuned"
@@ -61,7 +62,7 @@ _RECORDS: dict[str, Callable[[], bytes]] = {
 for name, content in _RECORDS.items():
     # What cannot be read as JSON ends the command; what can, but makes no sense, is a claim that cannot be read.
     readable = name in {"NaN", "an integer of 4,000 digits", "a privacy of lists"}
-    code, says = (0, ()) if readable else (2, ("training.json", "cannot be read"))
+    code, says = (3, ()) if readable else (2, ("training.json", "cannot be read"))
     DOOR.add(f"training.json {name}", with_bytes(FORMS, "training.json", content, ACCOUNT), code, says=says)
 
 _CLAIMS = {
@@ -72,9 +73,9 @@ _CLAIMS = {
 }  # fmt: skip
 for key, values in _CLAIMS.items():
     for value in values:
-        said = json.dumps({"privacy": CLAIM | {key: value}}).encode()
+        said = json.dumps(record_of(CLAIM | {key: value})).encode()
         DOOR.add(f"a claim with {key} {value!r:.30}",
-                 with_bytes(FORMS, "training.json", lambda said=said: said, ACCOUNT), 0)  # fmt: skip
+                 with_bytes(FORMS, "training.json", lambda said=said: said, ACCOUNT), 1, 3)  # fmt: skip
 
 
 def _place(fixture: str, file: str, place: Callable[[Path], None], without: tuple[str, ...] = ()) -> Make:
