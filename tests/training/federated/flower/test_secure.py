@@ -12,7 +12,8 @@ pytest.importorskip("flwr")
 from flwr.app import Message
 
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.training.federated.flower import client, engine, round_config, secure
+from pfl_audit.privacy import rounding
+from pfl_audit.training.federated.flower import client, engine, secure
 from pfl_audit.training.federated.flower.masks import masks
 from pfl_audit.training.federated.kept import kept_path, messages_of
 from pfl_audit.training.federated.local import LocalTrainer
@@ -56,7 +57,7 @@ def test_error_of_a_secure_sum_is_as_stated(parties: Parties, monkeypatch: pytes
     settings = replace(QUICK, clients_per_round=3, rounds=1)
     parties.lead("out", parties.agreement(secure=True, settings=settings))
     error = got[0] - sum(sent)
-    step = 2 * 8.0 / round_config.levels(3)
+    step = 2 * 8.0 / rounding.levels(3)
     assert np.sqrt(np.mean(error**2)) == pytest.approx(np.sqrt(3 / 6) * step, rel=0.05)
     assert np.abs(error).max() <= 3 * step
 
@@ -75,7 +76,7 @@ def test_masks_are_uniform_repeatable_and_all_of_the_key_counts() -> None:
 
 @pytest.mark.parametrize("participants", [2, 15, 63, 64, 1000])
 def test_a_secure_sum_does_not_wrap_around(participants: int) -> None:
-    assert participants * round_config.levels(participants) < 1 << 32
+    assert participants * rounding.levels(participants) < 1 << 32
 
 
 @pytest.mark.slow
@@ -99,7 +100,7 @@ def test_a_client_that_drops_out_stops_the_secure_round(parties: Parties) -> Non
 
 
 def test_what_does_not_fit_into_a_secure_sum_is_refused(parties: Parties, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(round_config, "_SIGMAS", 0.0)
+    monkeypatch.setattr(rounding, "SIGMAS", 0.0)
     with pytest.raises(AuditError, match=r"client \d: its update is too large"):
         parties.lead("out", parties.agreement(PRIVATE, secure=True))
 
