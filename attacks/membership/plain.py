@@ -38,9 +38,9 @@ def rates_of(outcome: Outcome) -> tuple[float, float]:
 def plain_sentence(decision: Decision, unit: Unit) -> str:
     """What the strongest attack does, and what an outsider can do who sees answers alone."""
     first, outsider = decision.strongest, decision.by_access.get("ZK", ())
-    told = [first, *outsider[:1]] if first.outcome.row.access != "ZK" else [first]
+    chosen = [first, *outsider[:1]] if first.outcome.row.access != "ZK" else [first]
     # Those that can conclude come first: where the first cannot, none can.
-    said = [_sentence(one, unit, "anyone" if first.refusal else WHO[one.outcome.row.access]) for one in told]
+    said = [_sentence(one, unit, "anyone" if first.refusal else WHO[one.outcome.row.access]) for one in chosen]
     return " ".join(text[:1].upper() + text[1:] for text in dict.fromkeys(said))
 
 

@@ -66,7 +66,7 @@ class Measured:
     """Numbers of the scores on one corpus.
 
     Attributes:
-        results: Of the audit; None where it has not ended.
+        results: Results of the audit; None if it has not ended.
         facts: Sizes, and the accuracy of the models on pages of members and of non-members.
         seconds: CPU seconds of the audit, and of all scores from answers that are known.
         auc: Score to its AUC.

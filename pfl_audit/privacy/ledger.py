@@ -26,8 +26,6 @@ from pfl_audit.privacy.ledger_content import LedgerContent, LedgerRun, new_conte
 from pfl_audit.privacy.renyi_filter import RunCost
 
 _LARGEST = 256 * MIB
-_ROUNDING = 1e-6
-"""Relative difference of divergences on two machines."""
 _REMEDY = "Restore it from a copy: runs that it does not hold are not counted"
 
 
@@ -122,7 +120,8 @@ class Ledger:
         if content is None or (held := content.runs.get(run)) is None:
             return None
         same = (held.rounds, held.kind) == (cost.sampling.rounds, cost.kind)
-        return same and bool(np.allclose(held.divergences, cost.divergences(content.orders), rtol=_ROUNDING, atol=0))
+        # Divergences on two machines differ by rounding.
+        return same and bool(np.allclose(held.divergences, cost.divergences(content.orders), rtol=1e-6, atol=0))
 
     @property
     def cap(self) -> float | None:

@@ -79,7 +79,7 @@ class Mechanism(BaseModel):
         for phase in self.phases:
             self._check_order(phase)
         if len({(phase.part(Noise), phase.part(Sum), phase.part(Codec)) for phase in self.phases}) > 1:
-            raise ValueError("both phases need the same noise, codec and sum|Use the same settings for both phases")
+            raise UsageError("both phases need the same noise, codec and sum", "Use the same settings for both phases")
         self._check_shares()
         return self
 
@@ -167,7 +167,6 @@ class Mechanism(BaseModel):
                 "a dual variable between rounds needs clients, and accounting with known participation",
                 "Choose --mode fl-dp and --accounting valid, or leave out --client-memory",
             )
-        carrier = "message" if memory != "none" else privacy.get("noise", "sum")
 
         def phase(task: str, number: int, clip: float, strategy: str) -> dict[str, Any]:
             parts: list[dict[str, Any]] = [
@@ -180,7 +179,7 @@ class Mechanism(BaseModel):
                 {
                     "part": "noise",
                     "multiplier": float(multiplier),
-                    "carrier": carrier,
+                    "carrier": "message" if memory != "none" else privacy.get("noise", "sum"),
                     "secret": privacy.get("noise_seed") in (None, False),
                     "quorum": quorum or None,
                 },
@@ -241,13 +240,13 @@ class Mechanism(BaseModel):
         return rounding_loss(self.noise.multiplier, self.sum.clients) if self.sum.secure else 0.0
 
     def cost(self, delta: float) -> RunCost:
-        """What the whole run spends of a budget, by valid accounting."""
+        """Cost of the whole run for a budget, by valid accounting."""
         return RunCost(
             self.sampling, self.noise.multiplier, delta, self.spent(delta).epsilon, self.kind, self.loss_of_sum
         )
 
     def sentences(self) -> list[str]:
-        """What its parts change of the guarantee of FL-PROVIDER-DP, a sentence each."""
+        """Effects of its parts on the guarantee of FL-PROVIDER-DP, a sentence each."""
         found = []
         if len(self.phases) > 1:
             rounds = " and ".join(str(phase.rounds) for phase in self.phases)
@@ -267,7 +266,7 @@ class Mechanism(BaseModel):
         return found
 
     def not_covered(self) -> list[str]:
-        """What the guarantee does not cover, a sentence each."""
+        """Limits of the guarantee, a sentence each."""
         found = ["the choice of settings by looking at results"]
         if self._shared(self.phases[-1]) and not self.sum.secure:
             found.append("a server that sees single updates: each carries only its share of the noise")

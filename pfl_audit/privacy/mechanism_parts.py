@@ -14,7 +14,7 @@ _NAMES: Final = (*CODECS, "fedavg", "fedavgm", "fedadam", "fedadam-reference", "
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.+-]{1,60}$")]
 Stage = Literal["update", "bounded", "message", "sum", "model"]
-"""What a part takes and gives: a provider's update, clipped, the message of a client, the sum over clients, weights."""
+"""Input or result of a part: a provider's update, clipped, the message of a client, the sum over clients, weights."""
 
 
 class Part(BaseModel):

@@ -18,9 +18,10 @@ from pfl_audit.privacy.guarantee import (
     guarantee_warnings,
 )
 from pfl_audit.privacy.mechanism import ADJACENCIES, SECRET_GENERATORS, Mechanism
-from pfl_audit.privacy.mechanism_parts import CODECS, Clip, Codec
+from pfl_audit.privacy.mechanism_parts import CODECS, Clip, Codec, shown
 from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.privacy.reconstruction import largest_by_epsilon, largest_reconstruction
+from pfl_audit.privacy.sampling import public_providers
 
 PRIORS = tuple(digit * 10.0**power for power in range(-4, 0) for digit in (1, 2, 5))
 """Chances to guess a value without its provider, for which a review says what the guarantee allows."""
@@ -29,35 +30,11 @@ TOLERANCE: Final = 1e-3
 _TARGET: Final = 0.015
 """Share and number by which epsilon may miss the target of its noise."""
 _UNSTATED = "its mechanism is not stated, and the settings of the record do not determine it"
-_WORDS: Final = frozenset(
-    [
-        "poisson",
-        "fixed-size",
-        "sum",
-        "message",
-        "valid",
-        "published",
-        "central-dp",
-        "fl-dp",
-        "local",
-        "dual",
-        "clip",
-        "noise",
-        "codec",
-        "server",
-        "float32",
-        "nf4",
-        "fedavg",
-        "fedavgm",
-        "fedadam",
-        "sgd",
-        "adamw",
-        "pretraining",
-        "questions",
-        "random",
-        "zero",
-    ]
-) | {"for another epsilon", "below that of this run", ""}
+_ASIDE = (
+    *("for another epsilon", "for the target epsilon", "below that of this run", "at least that of this run"),
+    *("poisson", "fixed-size", "sum", "message", "valid", "published", "central-dp", "fl-dp"),
+)
+"""Texts that a review prints; another may name a company."""
 _Statement = tuple[str, object, object]
 """A place of the record, what it states, and what the mechanism has."""
 
@@ -134,8 +111,8 @@ def mechanism_of(record: Mapping[str, Any], stated: PrivacyGuarantee) -> tuple[M
         record["clients"],
         privacy["noise_multiplier"] or stated.noise_multiplier,
         lossy=codec.lossy if codec and codec.name == name and name not in CODECS else None,
-        secure=record.get("secure_aggregation") is True,
-        quorum=record.get("quorum"),
+        secure=identity.get("engine") == "flower" and identity.get("secure") is True,
+        quorum=identity.get("quorum"),
         pretraining=identity.get("pretraining"),
     )
     if written is None:
@@ -145,7 +122,7 @@ def mechanism_of(record: Mapping[str, Any], stated: PrivacyGuarantee) -> tuple[M
 
 
 def _statements(record: Mapping[str, Any], stated: PrivacyGuarantee, mechanism: Mechanism) -> Iterator[_Statement]:
-    """What else the record states of its mechanism."""
+    """Other statements of the record on its mechanism."""
     drawn, last, noise = stated.sampling, mechanism.phases[-1], mechanism.noise
     yield from (
         ("privacy.rounds", stated.rounds, mechanism.rounds),
@@ -163,21 +140,24 @@ def _statements(record: Mapping[str, Any], stated: PrivacyGuarantee, mechanism: 
     if (over := stated.composed) is not None:
         below = stated.accounting == "valid" and over.epsilon < stated.epsilon * (1 - TOLERANCE)
         yield "privacy.composed.delta", over.delta, stated.delta
-        yield "privacy.composed.epsilon", "below that of this run" if below else "", ""
+        yield "privacy.composed.epsilon", _ASIDE[2 if below else 3], _ASIDE[3]
     identity = record.get("identity")
     if not isinstance(identity, dict):
         return
     given = identity["privacy"]
+    public = public_providers(given, mechanism.sum.clients)
     yield from (
         ("mode", record.get("mode", identity["mode"]), identity["mode"]),
         ("privacy.delta", stated.delta, given["delta"]),
         ("privacy.accounting", stated.accounting, given["accounting"]),
-        ("privacy.providers", stated.providers, given.get("public_providers") or stated.providers),
+        ("privacy.providers", stated.providers or public, public),
+        ("secure_aggregation", record.get("secure_aggregation", False), mechanism.sum.secure),
+        ("quorum", record.get("quorum"), noise.quorum),
     )
     if (target := given.get("epsilon")) is not None:
         reached = mechanism.spent(stated.delta, stated.accounting).epsilon
         met = (1 - _TARGET) * target - _TARGET <= reached <= (1 + TOLERANCE) * target
-        yield "privacy.noise_multiplier", "" if met else "for another epsilon", ""
+        yield "privacy.noise_multiplier", _ASIDE[1 if met else 0], _ASIDE[1]
 
 
 def _accounted(stated: PrivacyGuarantee, mechanism: Mechanism) -> GuaranteeReview:
@@ -287,7 +267,7 @@ def _first(error: ValidationError) -> str:
 
 
 def _short(value: object) -> str:
-    """A number, or a text that this package writes; any other may name a company."""
+    """A number, or a text that this package writes."""
     if isinstance(value, str):
-        return f"'{value}'" if value in _WORDS else "another text"
+        return value if value in (*_ASIDE, shown(value)) else "another text"
     return f"{value:.10g}" if isinstance(value, int | float) else "nothing" if value is None else "no number"

@@ -39,8 +39,7 @@ def rounding_loss(multiplier: float, clients: int) -> float:
     Returns:
         At least 0, infinite where the grid is too coarse for the bound.
     """
-    share = multiplier / sqrt(clients)
-    ratio = share * levels(clients) / (2 * reach(multiplier, clients))
+    ratio = multiplier / sqrt(clients) * levels(clients) / (2 * reach(multiplier, clients))
     loss = 0.0
     for summed in range(1, clients):
         x = exp(-2 * (pi * ratio) ** 2 * summed / (summed + 1))

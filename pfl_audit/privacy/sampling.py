@@ -53,3 +53,8 @@ def clients_drawn(rounds: Mapping[str, Any], clients: int) -> int:
     if fraction is None:
         return int(rounds["clients_per_round"])
     return int(clients * fraction + 1e-9)  # 100 * 0.29 is 28.999999999999996
+
+
+def public_providers(privacy: Mapping[str, Any], clients: int) -> int | None:
+    """Number of providers that settings of privacy make known, or its lower bound for groups; None without one."""
+    return privacy.get("public_providers") or clients * (privacy.get("minimum_providers") or 0) or None

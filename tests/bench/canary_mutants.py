@@ -168,7 +168,7 @@ def planted(fault: Fault | None) -> Iterator[None]:
 
 
 def contradictions(fault: Fault | None, seed: int, *, packed: bool, canaries: int = 2000) -> tuple[str, ...]:
-    """What a run of the trainer with a fault contradicts."""
+    """Contradictions of a run of the trainer with a fault."""
     claim = CLAIM.model_copy(update={"noise": "message" if packed else "sum"})
     parts = {"codec": "nf4", "strategy": "fedadam"} if packed else {}
     drawn = manifest(seed, canaries, canaries // 20)

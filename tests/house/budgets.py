@@ -24,13 +24,13 @@ ROOMS: Final = {
     "pfl_audit/importing": (882, 11),
     "pfl_audit/metrics": (557, 14),
     "pfl_audit/models": (8109, 150),
-    "pfl_audit/privacy": (1523, 22),
+    "pfl_audit/privacy": (1500, 22),
     "pfl_audit/training": (4885, 78),
     "reports": (1343, 21),
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
 
-WHOLE: Final = 46_389
+WHOLE: Final = 46_360
 """Most lines of code of the product. A room may take over what another one has left."""
 STATEMENTS: Final = 35_996
 """Most statements: the same proportion as the lines."""

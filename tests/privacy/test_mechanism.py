@@ -1,4 +1,4 @@
-"""What composes, what is refused, and what a record may state beside its mechanism."""
+"""Mechanisms that compose and that are refused, and records that contradict their mechanism."""
 
 from __future__ import annotations
 
@@ -172,6 +172,10 @@ FORGERIES: dict[str, dict[str, Any]] = {
     "delta of the settings": {"privacy.delta": 1e-3, "identity.privacy.delta": 1e-3, "privacy.composed": None},
     "no number of providers": {"privacy.providers": None},
     "a thousand times the providers": {"privacy.providers": 4_000_000},
+    "an invented number of providers": {"identity.privacy.public_providers": None},
+    "quorum of the record": {"quorum": 5},
+    "quorum of the settings": {"identity.quorum": 5},
+    "secure sums of the record": {"secure_aggregation": True},
     "unit document": {"privacy.unit": "document"},
     "unit question": {"privacy.unit": "one question"},
     "a document of a provider": {"privacy.adjacency": f"{ADD} document of a provider"},
@@ -233,6 +237,13 @@ def worth(record: dict[str, Any]) -> str:
     assert review is not None
     assert len(review.text) < 400
     return review.worth
+
+
+def test_two_phases_have_one_noise() -> None:
+    mechanism = compose(pretraining=PRETRAINED).model_dump(mode="json")
+    mechanism["phases"][0]["parts"][2]["multiplier"] = 0.9
+    with pytest.raises(UsageError, match="both phases need the same noise, codec and sum"):
+        Mechanism.model_validate(mechanism)
 
 
 def test_the_record_of_a_private_run_holds() -> None:

@@ -14,6 +14,7 @@ from pfl_audit.privacy.guarantee import (
     guarantee_warnings,
 )
 from pfl_audit.privacy.mechanism import ADJACENCIES, SECRET_NOISE, SEEDED_NOISE, Mechanism
+from pfl_audit.privacy.sampling import public_providers
 from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
 from pfl_audit.training.pretraining import Pretraining
@@ -94,7 +95,7 @@ class PrivacyPlan:
                 client_rate=self.mechanism.sampling.client_rate,
                 provider_rate=self.mechanism.sampling.provider_rate,
             ),
-            providers=settings.public_providers or mechanism.sum.clients * (settings.minimum_providers or 0) or None,
+            providers=public_providers(settings.to_public(), mechanism.sum.clients),
             denominator=self.denominator,
             noise_generator=SECRET_NOISE if mechanism.noise.secret else SEEDED_NOISE,
             noise=self.mechanism.noise.carrier,

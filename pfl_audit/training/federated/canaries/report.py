@@ -89,8 +89,8 @@ def _finite(found: dict[str, float | None]) -> dict[str, float | None]:
     """An estimate as JSON, with the deviation that four of five such runs find."""
     low, high = (found[end] or 0.0 for end in ("low", "high"))
     finds = (high - low) / 2 * (1 + float(ndtri(0.8)) / -float(ndtri(ERROR / STATEMENTS / 2)))
-    known = {**found, "finds": None if found["value"] is None else finds}
-    return {name: value if value is not None and np.isfinite(value) else None for name, value in known.items()}
+    known = (found | {"finds": None if found["value"] is None else finds}).items()
+    return {name: value if value is not None and np.isfinite(value) else None for name, value in known}
 
 
 def family_of(claim: PrivacyGuarantee) -> Family:

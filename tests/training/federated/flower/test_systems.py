@@ -12,6 +12,7 @@ from flwr.app import Message
 
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.privacy.mechanism import Mechanism
+from pfl_audit.privacy.review import review_record
 from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.optimizers import Shampoo
 from tests.training.federated.flower.parties import PRIVATE, QUICK, Parties
@@ -37,18 +38,23 @@ def test_groups_and_duals_end_with_the_local_model(parties: Parties) -> None:
 
 
 @pytest.mark.slow
-def test_rounded_messages_end_with_the_local_model(parties: Parties) -> None:
+@pytest.mark.parametrize("privacy", [None, replace(PRIVATE, noise="message")])
+def test_rounded_messages_end_with_the_local_model(parties: Parties, privacy: PrivacySettings | None) -> None:
     """Adapters whose random halves both sides draw; the model is sent as its difference from the start."""
-    agreement = parties.agreement(settings=replace(QUICK, codec="nf4"), lora=2)
+    agreement = parties.agreement(privacy, settings=replace(QUICK, codec="nf4"), lora=2)
     starts = list[str]()
 
     def look(message: Message) -> None:
         if message.metadata.message_type == "train.round" and not message.metadata.reply_to_message_id:
             starts.append(str(message.content.config_records["run"]["start"]))
 
-    parties.lead("flower", agreement, parties.grid(agreement, look))
+    ours = parties.lead("flower", agreement, parties.grid(agreement, look))
     parties.local("local", agreement)
     parties.require_equal("flower", "local")
+    if privacy is not None:  # nothing differs from the mechanism; the noise of the test has a seed
+        review = review_record(ours)
+        assert review is not None
+        assert "cannot regenerate the noise" in review.text
     assert len(set(starts)) == 1
     assert len(starts[0]) == 64
 
