@@ -214,7 +214,7 @@ def joined(read: Words, layer: Words) -> Words:
         read: Words of the engine, and their boxes.
         layer: Those of the layer.
     """
-    words, boxes = map(list, read)
+    words, boxes = list(read[0]), list(read[1])
     for word, box in zip(*layer, strict=True):
         x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
         if not any(left <= x <= right and top <= y <= low for left, top, right, low in read[1]):
