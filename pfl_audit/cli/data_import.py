@@ -149,8 +149,9 @@ def questions_(
 def _source_and_path(first: str, second: str | None) -> tuple[str, Path]:
     """Source and path of the arguments; without a source the reader that recognises the path, else documents."""
     from pfl_audit.documents.formats import recognise
+    from pfl_audit.documents.readers import DOCUMENTS as SUFFIXES
     from pfl_audit.documents.readers import IMPORTERS, READERS
-    from pfl_audit.importing.pages import SUFFIXES, is_documents
+    from pfl_audit.importing.pages import is_documents
 
     if "" in (first, second):
         raise UsageError("PATH is an empty path", NAME_A_PATH)
@@ -172,8 +173,9 @@ def _source_and_path(first: str, second: str | None) -> tuple[str, Path]:
 
 def _list_unread(path: Path) -> None:
     """Say how many files of a folder are documents of a kind that is not read."""
+    from pfl_audit.documents.readers import DOCUMENTS as SUFFIXES
     from pfl_audit.documents.readers.folder import files_below
-    from pfl_audit.importing.pages import SUFFIXES, UNREAD
+    from pfl_audit.importing.pages import UNREAD
 
     if unread := files_below(path, UNREAD):
         kinds = ", ".join(sorted({file.suffix.lower() for file in unread}))

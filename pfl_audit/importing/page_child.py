@@ -13,9 +13,9 @@ from PIL import Image, ImageOps
 
 from pfl_audit.documents.image_file import MAX_FILE, open_picture
 from pfl_audit.documents.images import MAX_PIXELS, MAX_RATIO
+from pfl_audit.documents.page_ink import printed, share_of_ink, under_bars
 from pfl_audit.documents.record_validation import MAX_PAGE, MAX_WORD, MAX_WORDS
 from pfl_audit.errors import AuditError
-from pfl_audit.documents.page_ink import printed, share_of_ink, under_bars
 from pfl_audit.inputs import MIB, read_bytes
 from pfl_audit.sandbox import RefusedError
 

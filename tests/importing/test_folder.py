@@ -214,3 +214,8 @@ def test_words_of_a_layer_are_added_where_an_engine_read_none() -> None:
     read = ["TOTAL", "HMOOO123"], [[0.1, 0.1, 0.3, 0.2], [0.1, 0.8, 0.3, 0.9]]
     layer = ["HM000123", "faint"], [[0.1, 0.82, 0.28, 0.88], [0.6, 0.8, 0.7, 0.9]]
     assert joined(read, layer) == (["TOTAL", "HMOOO123", "faint"], [*read[1], layer[1][1]])
+
+
+def test_an_audit_of_documents_points_to_their_import(folder: Path, capsys: Any) -> None:
+    assert run(["data", "check", str(folder / "in")]) == 2
+    assert f"Run: pfl-audit data import {folder / 'in'} --out CORPUS" in capsys.readouterr().err

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pfl_audit.importing.page_child import MAX_PAGES, answer, in_8_bits
 from pfl_audit.documents.page_ink import printed, share_of_ink, under_bars
+from pfl_audit.importing.page_child import MAX_PAGES, answer, in_8_bits
 from pfl_audit.sandbox import RefusedError
 from tests.importing.drawn import form, hidden, pdf, picture, stamped
 
