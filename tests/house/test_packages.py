@@ -1,10 +1,15 @@
 """Packages that the pins bring together work together."""
 
+import re
 import shutil
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 from transformers import AutoTokenizer
 
 ROOT = Path(__file__).parents[2]
@@ -25,3 +30,46 @@ def test_what_breaks_the_pair_is_excluded() -> None:
     (pieces,) = [one for one in asked if one.name == "sentencepiece"]
     assert not pieces.specifier.contains("0.2.3")
     assert pieces.specifier.contains("0.2.2")
+
+
+HOLES = re.findall(
+    r"^\| ([\w-]+) \| ([\d.]+) \| [^|]+ \| (CVE-.+) \|$", (ROOT / "SECURITY.md").read_text(), re.MULTILINE
+)
+"""Package, floor, and text with the holes below it, of each row of the table in SECURITY.md."""
+
+
+def asked() -> dict[str, Requirement]:
+    """What ``pyproject.toml`` asks for, by name; where it asks twice, the one with a floor."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [text for texts in project["optional-dependencies"].values() for text in texts]
+    every = [Requirement(text) for text in [*extras, *project["dependencies"]]]
+    return {canonicalize_name(one.name): one for one in every}
+
+
+def pins() -> dict[str, Version]:
+    lines = [line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line]
+    return {canonicalize_name(name): Version(number) for name, number in lines}
+
+
+def floor_of(one: Requirement) -> Version | None:
+    return max((Version(part.version) for part in one.specifier if part.operator in (">=", "==")), default=None)
+
+
+@pytest.mark.parametrize(("name", "floor", "holes"), HOLES, ids=[name for name, _, _ in HOLES])
+def test_a_floor_is_above_the_known_holes(name: str, floor: str, holes: str) -> None:
+    fixed = [Version(number) for number in re.findall(r"\(([\d.]+)(?:,[^)]*)?\)", holes)]
+    assert fixed
+    assert floor_of(asked()[name]) == Version(floor) >= max(fixed)
+
+
+def test_no_row_of_the_holes_is_left_out() -> None:
+    table = (ROOT / "SECURITY.md").read_text()
+    assert len(HOLES) == sum("CVE-" in line for line in table.splitlines() if line.startswith("|")) >= 8
+
+
+def test_every_pin_is_at_least_its_floor_and_allowed() -> None:
+    pinned = pins()
+    for name, one in asked().items():
+        if name != "pfl-audit":
+            assert one.specifier.contains(pinned[name]), name
+            assert one.specifier.contains(Version(version(name)).public), f"{name} as installed"
