@@ -63,9 +63,10 @@ lock: $(VENV)/.developed ## Resolve what the container installs, with hashes, in
 		--no-emit-find-links --custom-compile-command "make lock" --output-file requirements.lock
 
 wheel: ## Build the wheel into dist/
-	$(PYTHON) -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
+	rm -rf build/lib
+	PIP_CONSTRAINT=constraints.txt $(PYTHON) -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
 
-sbom: $(VENV)/bin/python ## State what the container installs as CycloneDX, dist/pfl-audit.cdx.json, beside the wheel
+sbom: ## State what the container installs as CycloneDX, dist/pfl-audit.cdx.json, beside the wheel
 	@mkdir -p dist
 	$(PYTHON) -m venv build/sbom
 	build/sbom/bin/python -m pip --disable-pip-version-check install --quiet cyclonedx-bom==7.5.0

@@ -149,6 +149,9 @@ def test_actions_are_pinned_by_commit(path: Path) -> None:
     assert used
     for one in used:
         assert re.fullmatch(r"\./\S+|[\w-]+(/[\w-]+)+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one), one
+        name, _, commit = one.partition("@")
+        listed = f"| {name} | {commit.partition('# ')[2]} | {commit.partition(' ')[0]} |"
+        assert one.startswith("./") or listed in (ROOT / "docs/supply-chain.md").read_text()
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
