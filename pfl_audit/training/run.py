@@ -110,7 +110,8 @@ def training_folder(out: Path, identity: dict[str, Any] | None) -> OutFolder:
         UsageError: It holds what others made, or a model or a state of other settings.
         AuditError: Another process writes into it.
     """
-    return OutFolder(out, "training", identity, keeps=(RECORD, WEIGHTS, STATE_FILE, KEY_FILE, FOLDER, canaries.COINS))
+    kept = (RECORD, WEIGHTS, STATE_FILE, KEY_FILE, FOLDER, canaries.COINS)
+    return OutFolder(out, "training", identity, keeps=kept, private=True)
 
 
 def _train(
