@@ -17,6 +17,7 @@ from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.core.settings import Settings, read_settings
 from pfl_audit.errors import EXIT_FINDING, EXIT_NOT_AUDITED, AuditError, NotAuditableError, UsageError
 from pfl_audit.inputs import require_input
+from pfl_audit.privacy.tuning import TrialsDrawn
 from pfl_audit.privacy.units import PrivacyUnit, unit_words
 
 if TYPE_CHECKING:
@@ -66,6 +67,14 @@ class AccountSettings(Settings):
         lt=1,
         description="Chance to guess a value without its unit; returns the largest chance to reconstruct it.",
     )
+    trials: float | None = Field(
+        default=None,
+        description="Trials of a search over hyper-parameters, of which the best is released; a mean if drawn.",
+    )
+    trials_drawn: TrialsDrawn = Field(
+        default="fixed", description="Number of trials: fixed, or drawn beforehand from a distribution."
+    )
+    trials_shape: float = Field(default=1.0, description="Shape of negative-binomial: 1 geometric, 0 logarithmic.")
     review: Path | None = Field(default=None, description="Review the guarantee of this training.json or checkpoint.")
     ledger: Path | None = Field(default=None, description="Show what the runs in this budget ledger have spent.")
 
@@ -110,6 +119,7 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
     from pfl_audit.privacy.guarantee import guarantee_warnings
     from pfl_audit.privacy.pld import SampledGaussian
     from pfl_audit.privacy.reconstruction import largest_by_epsilon, largest_reconstruction
+    from pfl_audit.privacy.tuning import Search
 
     sampling = _sampling(choice.sampling_rate, choice.client_rate, choice.provider_rate, choice.steps)
     delta, noise = choice.delta, choice.sigma
@@ -118,6 +128,8 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
         raise UsageError("--delta is missing", "Give a number below 1 / units, such as 1e-5")
     if (choice.epsilon is None) == (noise is None):
         raise UsageError("one of --epsilon and --sigma is needed, and not both", "Give the one that is known")
+    if choice.trials is None and (choice.trials_drawn, choice.trials_shape) != ("fixed", 1.0):
+        raise UsageError("a search is accounted by its number of trials", "Give --trials")
     if choice.fixed_size and choice.unit != "provider":
         raise UsageError("groups of a fixed size are accounted for providers", "Leave out --fixed-size or --unit")
     if choice.fixed_size and choice.accountant == "prv":
@@ -163,6 +175,10 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
             rounds_accounted=choice.steps,
         ),
     }
+    if choice.trials is not None:
+        search = Search(choice.trials, choice.trials_drawn, choice.trials_shape)
+        spent = search.epsilon(sampling, noise, delta, kind)
+        answer["search"] = {**asdict(search), "epsilon": spent}
     if choice.prior is not None:
         answer["reconstruction"] = {
             "prior": choice.prior,
@@ -197,6 +213,15 @@ def _show(answer: Mapping[str, Any], sampling: Sampling, valid: PrivacySpent, pu
             f"{100 * allowed['by_epsilon_alone']:.3g} %)"
         )
         rows.append(("values", values))
+    if "search" in answer:
+        search = answer["search"]
+        how = f"{search['trials']:g} trials, all of them composed"
+        if search["drawn"] != "fixed":
+            how = (
+                f"a number of trials drawn beforehand ({search['drawn']}, mean {search['trials']:g}), each drawn with "
+            )
+            how += "replacement, where the best alone is released"
+        rows.append(("search", f"epsilon {search['epsilon']:.4g} at delta {answer['delta']:g} of {how}"))
     change = "replace one" if in_groups else "add or remove one"
     protects = f"{words.whole.replace('one', 'a', 1)} ({change}), over {sampling.rounds} rounds"
     print_rows([*rows, ("protects", protects)])

@@ -2,8 +2,8 @@
 
 One backward pass a question (as the trainer does for whole tensors), a pass that questions share with a copy of the
 adapters each (as it does for adapters alone), and what ghost clipping costs at least: a forward and two backward passes
-of the whole batch, without its norms. torch.func.vmap is compared on the language model alone, on padded inputs of equal
-length. Processor seconds of 32 questions, the smallest of three turns.
+of the whole batch, without its norms. torch.func.vmap is compared on the language model alone, on padded inputs of
+equal length. Processor seconds of 32 questions, the smallest of three turns.
 """
 
 from __future__ import annotations
