@@ -193,6 +193,11 @@ def test_a_guarantee_for_documents_is_held_against_attacks_on_documents_alone(tm
     assert worth(documents) == "contradicted"
     assert worth(claimed(TIGHT, check(metrics=[perfect.model_copy(update={"unit": "documents"})]))) == "holds"
     assert "each of its documents with probability 0.2" in text
+    policy = read_policy({}, gates=["guarantee.epsilon <= 8.1"])
+    for found, unit, status in ((providers, "providers", "not audited"), (providers, "documents", "passed")):
+        datasets = [data.model_copy(update={"unit": unit}) for data in found.datasets]
+        verdict = decide(found.checks, "leak", policy, guarantee=found.target.claim_review, datasets=datasets)
+        assert [one.status for one in verdict.gate.numbers] == [status]
     assert "guessed without the document" in to_html(providers, tmp_path)
 
 

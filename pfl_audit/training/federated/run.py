@@ -221,7 +221,8 @@ class Federation:
             return None
         clip = plan.settings.clip if plan else None
         run = sha256_json([self.digest, stream.uniform(4, "kept messages").tolist()]) if plan else self.digest
-        record = Kept(run=run, clients=clients, settings=self.settings.to_dict(), clip=clip)
+        unit = plan.mechanism.unit if plan else "provider"
+        record = Kept(run=run, clients=clients, settings=self.settings.to_dict(), clip=clip, unit=unit)
         return KeptMessages(self.kept, record, trainable, plan, train, secure=self.secure)
 
     def stream(self) -> SecretStream:
