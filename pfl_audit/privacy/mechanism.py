@@ -15,19 +15,32 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.accounting import Accounting, PrivacySpent, privacy_spent
 from pfl_audit.privacy.guarantee import Rate, Rounds
-from pfl_audit.privacy.mechanism_parts import CODECS, AnyPart, Codec, Dual, Noise, One, Stage, Sum, said, shown
+from pfl_audit.privacy.mechanism_parts import (
+    CODECS,
+    AnyPart,
+    Codec,
+    Dual,
+    Gradient,
+    Noise,
+    One,
+    Stage,
+    Sum,
+    said,
+    shown,
+)
 from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.renyi_filter import RunCost
 from pfl_audit.privacy.rounding import rounding_loss
 from pfl_audit.privacy.sampling import Sampling, clients_drawn
+from pfl_audit.privacy.units import UNITS, PrivacyUnit
 
-ADJACENCY: Final = "add or remove one provider with all its documents"
+ADJACENCY: Final = UNITS["provider"].adjacency
 REPLACEMENT: Final = "replace one provider with all its documents"
 ADJACENCIES: Final[dict[str, tuple[str, ...]]] = {
     "poisson": (ADJACENCY, "add/remove one provider"),
     "fixed-size": (REPLACEMENT, "replace one provider"),
 }
-"""Names of the adjacency that each kind of draw is accounted for; the first is ours."""
+"""Names of the adjacency of providers that each kind of draw is accounted for; the first is ours."""
 SECRET_NOISE: Final = "cryptographic: SHAKE-256 with a secret key"  # noqa: S105 - the name of a generator
 SEEDED_NOISE: Final = "SHAKE-256 with a key from a seed"
 SECRET_GENERATORS: Final = (SECRET_NOISE, "cryptographic: operating system")
@@ -38,9 +51,9 @@ class Draw(BaseModel):
     """Draws of a round, independent of those of others.
 
     Attributes:
-        kind: Of each provider by itself (``poisson``), or of a fixed number without replacement.
-        client_rate: Probability that the client of a provider takes part, which is known.
-        provider_rate: Probability that it then takes part, which is secret.
+        kind: Of each unit by itself (``poisson``), or of a fixed number without replacement.
+        client_rate: Probability that the client of a unit takes part, which is known.
+        provider_rate: Probability that the unit then takes part, which is secret.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -70,7 +83,7 @@ class Mechanism(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    unit: Literal["provider"] = "provider"
+    unit: PrivacyUnit = "provider"
     draw: Draw
     phases: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=2, strict=False)]
 
@@ -81,6 +94,7 @@ class Mechanism(BaseModel):
         if len({(phase.part(Noise), phase.part(Sum), phase.part(Codec)) for phase in self.phases}) > 1:
             raise UsageError("both phases need the same noise, codec and sum", "Use the same settings for both phases")
         self._check_shares()
+        self._check_unit()
         return self
 
     def _check_order(self, phase: Phase) -> None:
@@ -126,6 +140,27 @@ class Mechanism(BaseModel):
             if refuse:
                 raise UsageError(problem, f"Leave out {option}")
 
+    def _check_unit(self) -> None:
+        """A provider trains by itself; a document or an example gives one gradient."""
+        parts, noun = [one for phase in self.phases for one in phase.parts], UNITS[self.unit].noun
+        gradients = sum(isinstance(one, Gradient) for one in parts)
+        # fmt: off
+        refused = (
+            (gradients != (0 if self.unit == "provider" else len(self.phases)),
+             f"the update of a {noun} is {'no' if self.unit == 'provider' else 'one'} gradient", "Correct the parts"),
+            (gradients and any(isinstance(one, Dual) for one in parts),
+             "a dual variable goes with local training, and a gradient has none", "Leave out --client-memory"),
+            (gradients and self.draw.kind == "fixed-size",
+             f"groups of a fixed size are accounted for providers, and the unit is a {noun}",
+             "Leave out --sampling fixed-size"),
+            (self.unit == "example" and len(self.phases) > 1,
+             "self-pretraining reads pages, which several questions share", "Choose --unit document"),
+        )
+        # fmt: on
+        for refuse, problem, remedy in refused:
+            if refuse:
+                raise UsageError(problem, remedy)
+
     @classmethod
     def of(
         cls,
@@ -168,10 +203,13 @@ class Mechanism(BaseModel):
                 "Choose --mode fl-dp and --accounting valid, or leave out --client-memory",
             )
 
+        unit: PrivacyUnit = privacy.get("unit", "provider")
+        if unit != "provider":
+            _require_gradients(rounds, unit)
+
         def phase(task: str, number: int, clip: float, strategy: str) -> dict[str, Any]:
-            parts: list[dict[str, Any]] = [
-                {"part": "local", "optimizer": rounds["optimizer"], "proximal": float(rounds.get("proximal", 0.0))}
-            ]
+            local = {"part": "local", "optimizer": rounds["optimizer"], "proximal": float(rounds.get("proximal", 0.0))}
+            parts: list[dict[str, Any]] = [local if unit == "provider" else {"part": "gradient"}]
             if memory != "none":
                 parts.append({"part": "dual", "start": "random" if memory == "clgecl" else "zero"})
             parts += [
@@ -185,7 +223,7 @@ class Mechanism(BaseModel):
                 },
                 {"part": "codec", "name": name, "lossy": CODECS[name] if lossy is None else lossy},
                 {"part": "sum", "clients": clients, "secure": secure},
-                {"part": "server", "strategy": strategy},
+                {"part": "server", "strategy": strategy if unit == "provider" else rounds["optimizer"]},
             ]
             return {"task": task, "rounds": number, "parts": parts}
 
@@ -195,7 +233,7 @@ class Mechanism(BaseModel):
             strategy = pretraining.get("pretrain_strategy") or rounds["strategy"]
             phases.append(phase("pretraining", pretraining["pretrain_rounds"], clip, strategy))
         phases.append(phase("questions", rounds["rounds"], privacy["clip"], rounds["strategy"]))
-        return cls.model_validate({"draw": _draw(mode, rounds, privacy, clients), "phases": phases})
+        return cls.model_validate({"unit": unit, "draw": _draw(mode, rounds, privacy, clients), "phases": phases})
 
     @property
     def noise(self) -> Noise:
@@ -213,13 +251,18 @@ class Mechanism(BaseModel):
         return self.draw.kind
 
     @property
+    def adjacencies(self) -> tuple[str, ...]:
+        """Names of the adjacency that it is accounted for; the first is ours."""
+        return ADJACENCIES[self.kind] if self.unit == "provider" else (UNITS[self.unit].adjacency,)
+
+    @property
     def rounds(self) -> int:
         """Rounds of all phases."""
         return sum(phase.rounds for phase in self.phases)
 
     @property
     def sampling(self) -> Sampling:
-        """Sampling of a provider over all rounds."""
+        """Sampling of a unit over all rounds."""
         return Sampling(self.draw.client_rate, self.draw.provider_rate, self.rounds)
 
     def spent(self, delta: float, accounting: Accounting = "valid", rounds: int | None = None) -> PrivacySpent:
@@ -242,7 +285,13 @@ class Mechanism(BaseModel):
     def cost(self, delta: float) -> RunCost:
         """Cost of the whole run for a budget, by valid accounting."""
         return RunCost(
-            self.sampling, self.noise.multiplier, delta, self.spent(delta).epsilon, self.kind, self.loss_of_sum
+            self.sampling,
+            self.noise.multiplier,
+            delta,
+            self.spent(delta).epsilon,
+            self.kind,
+            self.loss_of_sum,
+            self.unit,
         )
 
     def sentences(self) -> list[str]:
@@ -272,6 +321,21 @@ class Mechanism(BaseModel):
             found.append("a server that sees single updates: each carries only its share of the noise")
         found.append("rounding of noise and sums to float32, which are accounted as real numbers")
         return found
+
+
+def _require_gradients(rounds: Mapping[str, Any], unit: PrivacyUnit) -> None:
+    """Refuse settings of local training and of server strategies, which a unit that gives one gradient has not.
+
+    Raises:
+        UsageError: One is given.
+    """
+    without = {"strategy": "fedavg", "proximal": 0.0, "local_epochs": 1, "local_steps": None}
+    for name, value in without.items():
+        if rounds.get(name, value) != value:
+            raise UsageError(
+                f"a {UNITS[unit].noun} gives one gradient, and --optimizer steps along their noisy mean",
+                f"Leave out --{name.replace('_', '-')}",
+            )
 
 
 def _draw(mode: str, rounds: Mapping[str, Any], privacy: Mapping[str, Any], clients: int) -> dict[str, Any]:

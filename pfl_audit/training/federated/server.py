@@ -22,7 +22,7 @@ from pfl_audit.training.federated.messages import SERVER, Engine, Norms, Report,
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.secure_rng import SecretStream, seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
-from pfl_audit.training.federated.strategies import STRATEGIES
+from pfl_audit.training.federated.strategies import STRATEGIES, OptimizerStep
 from pfl_audit.training.interrupts import held_interrupts
 
 STATE_FILE = "training-state.safetensors"
@@ -106,9 +106,11 @@ class Server:
     kept: KeptMessages | None = None
 
     def __post_init__(self) -> None:
-        """Sort the clients, and find the strategy."""
-        self.clients = sorted(self.clients)
-        self.strategy = STRATEGIES.named(self.settings.strategy)
+        """Sort the clients, and find the strategy: an optimiser where units give gradients."""
+        self.clients, settings = sorted(self.clients), self.settings
+        self.strategy = STRATEGIES.named(settings.strategy)
+        if self.plan is not None and self.plan.mechanism.unit != "provider":
+            self.strategy = OptimizerStep(settings.optimizer, settings.learning_rate, settings.weight_decay)
 
     def task(self, number: int) -> RoundTask:
         """Participants of a round: K of N, or each drawn independently, possibly none; with privacy in secret."""

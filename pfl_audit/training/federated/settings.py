@@ -10,6 +10,7 @@ from pydantic import Field
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.guarantee import NoiseScope
 from pfl_audit.privacy.sampling import clients_drawn
+from pfl_audit.privacy.units import PrivacyUnit
 from pfl_audit.training.settings import (
     BatchSize,
     FreezeVisual,
@@ -140,13 +141,20 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class PrivacySettings:
-    """The privacy guarantee, and what is done for it. The unit is a provider with all its documents.
+    """The privacy guarantee, and what is done for it. Settings that speak of providers mean units of privacy.
 
     With the sampling ``clients``, clients are drawn, and providers within them (algorithm 1 of the paper). With
     ``fixed-size`` every round has the same numbers of clients and of providers a client (FL-GROUP-DP;
     pfl-docvqa-competition, appendix B).
     """
 
+    unit: Annotated[
+        PrivacyUnit,
+        Field(
+            description="Unit of privacy, whose update is clipped: provider; document with all its questions; or "
+            "example, a question. A document or an example gives one gradient (DP-SGD)."
+        ),
+    ] = "provider"
     sampling: Annotated[
         Scheme,
         Field(
@@ -157,7 +165,7 @@ class PrivacySettings:
     client_rate: Annotated[
         _Rate, Field(description="Probability that a client takes part, with --sampling clients.")
     ] = 0.2
-    provider_rate: Annotated[_Rate, Field(description="Probability that a provider takes part.")] = 0.2
+    provider_rate: Annotated[_Rate, Field(description="Probability that a provider, or other unit, takes part.")] = 0.2
     providers_per_round: Annotated[
         int | None, Field(ge=1, le=10**9, description="Providers of a client a round, with --sampling fixed-size (M).")
     ] = None
@@ -165,7 +173,7 @@ class PrivacySettings:
         int | None,
         Field(ge=1, le=10**9, description="Public least number of providers of a client, with --sampling fixed-size."),
     ] = None
-    clip: Annotated[_Positive, Field(description="Largest L2 norm of a provider's update (C).")] = 1.0
+    clip: Annotated[_Positive, Field(description="Largest L2 norm of the update of a unit (C).")] = 1.0
     epsilon: Annotated[_Positive | None, Field(description="Target epsilon of the (epsilon, delta) guarantee.")] = 8.0
     noise_multiplier: Annotated[_Positive | None, Field(description="Noise multiplier, instead of --epsilon.")] = None
     delta: Annotated[float, Field(gt=0, lt=1, description="Target delta of the (epsilon, delta) guarantee.")] = 1e-5
@@ -177,7 +185,8 @@ class PrivacySettings:
         Field(
             ge=1,
             le=10**12,
-            description="A number of providers that may be known; sums are divided by those to expect of it.",
+            description="A number of providers, or other units, that may be known; sums are divided by those to expect "
+            "of it.",
         ),
     ] = None
     denominator: Annotated[_Positive | None, Field(description="Divisor of a round's sum of updates, instead.")] = None
@@ -233,7 +242,7 @@ class PrivacySettings:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
-        added = {"providers_per_round": None, "minimum_providers": None, "noise": "sum"}
+        added = {"providers_per_round": None, "minimum_providers": None, "noise": "sum", "unit": "provider"}
         return {k: v for k, v in asdict(self).items() if k not in added or v != added[k]}
 
     def to_public(self) -> dict[str, Any]:
