@@ -108,6 +108,8 @@ def _show(report: CanaryReport) -> None:
         ("measured", f"epsilon at least {report.epsilon:.3g} (95 %); {by_curve}"),
         ("guesses", f"{guesses.correct} of {guesses.made} correct; {of_all}"),
     ]
+    against = zip(("the stated epsilon", "the stated mechanism"), report.finds, strict=True)
+    rows += [("", f"finds {100 * share:.3g} % correct, against {of}") for of, share in against if share is not None]
     for field, found in report.to_dict()["estimates"].items():
         value, low, high = ("?" if found[part] is None else f"{found[part]:.4g}" for part in ("value", "low", "high"))
         finds = "" if found["finds"] is None else f", finds {found['finds']:.2g}"

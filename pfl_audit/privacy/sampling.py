@@ -47,6 +47,11 @@ class Sampling:
         return Sampling(1.0, self.published_rate, self.rounds)
 
 
+def participations(rounds: int, separation: int | None) -> int:
+    """Most rounds of ``rounds`` that a provider takes part in, if they are ``separation`` apart; all if it is None."""
+    return -(-rounds // (separation or 1))
+
+
 def clients_drawn(rounds: Mapping[str, Any], clients: int) -> int:
     """Clients a round of ``clients`` (federated-docvqa-pilot, section 4, for a fraction)."""
     fraction = rounds.get("client_fraction")
