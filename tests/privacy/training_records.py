@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pfl_audit.privacy.correlation import optimal_strategy
 from pfl_audit.privacy.guarantee import GuaranteeReview
 from pfl_audit.privacy.mechanism import SECRET_GENERATORS
 from pfl_audit.privacy.review import review_record
@@ -21,6 +22,7 @@ def mechanism_of_claim(
         "carrier": claim.get("noise", "sum"),
         "secret": claim["noise_generator"] in SECRET_GENERATORS,
         "quorum": claim.get("quorum"),
+        "strategy": optimal_strategy(claim["rounds"], drawn.get("separation") or 1),
     }
     parts = [
         {"part": "local", "optimizer": "adamw"},
@@ -32,7 +34,8 @@ def mechanism_of_claim(
         {"part": "server", "strategy": strategy},
     ]
     phase = {"task": "questions", "rounds": claim["rounds"], "parts": parts}
-    return {"draw": {name: drawn[name] for name in ("kind", "client_rate", "provider_rate")}, "phases": [phase]}
+    draw = {name: drawn[name] for name in ("kind", "client_rate", "provider_rate")}
+    return {"draw": {**draw, "separation": drawn.get("separation")}, "phases": [phase]}
 
 
 def record_of(claim: Any) -> dict[str, Any]:

@@ -171,7 +171,7 @@ class PrivacySettings:
     separation: Annotated[
         int | None,
         Field(
-            ge=1, le=MAX_ROUNDS, description="Rounds from one turn of a provider to its next, with --sampling schedule."
+            ge=1, le=MAX_ROUNDS, description="Rounds from one turn of a provider to its next, by a schedule."
         ),
     ] = None
     bands: Annotated[

@@ -30,7 +30,7 @@ from pfl_audit.training.federated.canaries.report import (
 )
 from pfl_audit.training.federated.canaries.run import Observation
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
-from tests.bench.canary_mutants import FAULTS, contradictions
+from tests.bench.canary_mutants import FAULTS, SETTINGS, contradictions
 from tests.training.federated.canary_runs import (
     CLAIM,
     DUAL,
@@ -196,16 +196,15 @@ def test_covariance_of_draws_is_the_mean_over_pairs_of_rounds() -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", ["one draw for the whole run", "shuffled passes for Poisson draws", "noise halved"])
-def test_faults_of_the_whole_mechanism_are_contradicted(name: str, packed: bool) -> None:
-    """With shares of the noise, and with rounded messages and an adaptive server."""
+def test_faults_of_the_whole_mechanism_are_contradicted(name: str, setting: str) -> None:
     (fault,) = (one for one in FAULTS if one.name == name)
-    assert contradictions(fault, 1, packed=packed)
+    assert contradictions(fault, 1, setting)
 
 
 def test_rounded_messages_and_an_adaptive_server_are_no_contradiction() -> None:
-    assert contradictions(None, 1, packed=True) == ()
+    assert contradictions(None, 1, "messages, NF4, FedAdam") == ()
 
 
 def test_canaries_without_effect_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
