@@ -103,13 +103,13 @@ def _show(report: CanaryReport) -> None:
         typer.echo(f"CONTRADICTION: {sentence}")
     by_curve = f"{report.epsilon_of_family:.3g} by the trade-off curve of the mechanism"
     of_all = f"{100 * report.accuracy:.1f} % of all {guesses.canaries}"
+    against = zip(("epsilon", "mechanism"), report.finds, strict=True)
+    finds = "".join(f", finds {100 * share:.3g} % against the {of}" for of, share in against if share is not None)
     rows = [
         ("stated", f"epsilon at most {claim.epsilon:.4g} at delta {claim.delta:g}"),
         ("measured", f"epsilon at least {report.epsilon:.3g} (95 %); {by_curve}"),
-        ("guesses", f"{guesses.correct} of {guesses.made} correct; {of_all}"),
+        ("guesses", f"{guesses.correct} of {guesses.made} correct; {of_all}{finds}"),
     ]
-    against = zip(("the stated epsilon", "the stated mechanism"), report.finds, strict=True)
-    rows += [("", f"finds {100 * share:.3g} % correct, against {of}") for of, share in against if share is not None]
     for field, found in report.to_dict()["estimates"].items():
         value, low, high = ("?" if found[part] is None else f"{found[part]:.4g}" for part in ("value", "low", "high"))
         finds = "" if found["finds"] is None else f", finds {found['finds']:.2g}"

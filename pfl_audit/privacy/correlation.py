@@ -20,8 +20,8 @@ from scipy.signal import lfilter
 
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.loss_distribution import Floats
+from pfl_audit.privacy.sampling import MOST_BANDS
 
-MOST_BANDS: Final = 256
 MOST_ROUNDS: Final = 10_000
 _DIGITS: Final = 4
 """Digits of a strategy: so few are the same on every machine, and the error is flat near its minimum."""

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pfl_audit.privacy.correlation import MOST_BANDS
 from pfl_audit.privacy.guarantee import NoiseScope, Positive
+from pfl_audit.privacy.sampling import MOST_BANDS
 
 CODECS: Final[dict[str, bool]] = {"float32": False, "nf4": True}
 """Codec of this package to whether it rounds."""

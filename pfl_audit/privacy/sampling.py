@@ -9,6 +9,8 @@ from typing import Any
 from pfl_audit.errors import UsageError
 
 MAX_ROUNDS = 10_000_000
+MOST_BANDS = 256
+"""Most rounds that noise is correlated over."""
 
 
 @dataclass(frozen=True)

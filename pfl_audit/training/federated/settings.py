@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from pfl_audit.errors import UsageError
-from pfl_audit.privacy.correlation import MOST_BANDS
 from pfl_audit.privacy.guarantee import NoiseScope
-from pfl_audit.privacy.sampling import MAX_ROUNDS, clients_drawn
+from pfl_audit.privacy.sampling import MAX_ROUNDS, MOST_BANDS, clients_drawn
 from pfl_audit.training.settings import (
     BatchSize,
     FreezeVisual,
@@ -170,9 +169,7 @@ class PrivacySettings:
     ] = None
     separation: Annotated[
         int | None,
-        Field(
-            ge=1, le=MAX_ROUNDS, description="Rounds from one turn of a provider to its next, by a schedule."
-        ),
+        Field(ge=1, le=MAX_ROUNDS, description="Rounds from one turn of a provider to its next, by a schedule."),
     ] = None
     bands: Annotated[
         int | None,
