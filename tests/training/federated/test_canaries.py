@@ -16,7 +16,7 @@ from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import GuaranteeSampling, PrivacyGuarantee
-from pfl_audit.privacy.lower_bounds import contradicts
+from pfl_audit.privacy.lower_bounds import Guesses, contradicts, detectable_share, p_value
 from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.training.federated import worker
@@ -25,6 +25,7 @@ from pfl_audit.training.federated.canaries.directions import Directions
 from pfl_audit.training.federated.canaries.estimates import estimate as estimates_of
 from pfl_audit.training.federated.canaries.report import (
     family_of,
+    holm,
     log_likelihood_ratio,
     report_on,
 )
@@ -319,6 +320,37 @@ def test_a_changed_manifest_is_refused(change: dict[str, object]) -> None:
 def test_a_manifest_out_of_range_is_refused(arguments: tuple[Any, ...], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         Manifest.draw(*arguments)
+
+
+def test_tests_share_the_error_step_by_step() -> None:
+    """Holm 1979 by its definition, over sorted p-values."""
+    rng = np.random.default_rng(2)
+    for values in rng.choice([0.003, 0.01, 0.012, 0.02, 0.03, 0.2, 0.9], size=(300, 5)):
+        rejected, order = set[str](), np.argsort(values, kind="stable")
+        for place, at in enumerate(order):
+            if values[at] > 0.05 / (5 - place):
+                break
+            rejected.add(str(at))
+        found = holm(lambda level: [str(at) for at in range(5) if values[at] <= level], 5, 0.05)  # noqa: B023
+        assert set(found) == rejected
+
+
+def test_a_run_states_the_share_of_correct_guesses_that_it_finds() -> None:
+    """By drawing guesses of that share."""
+    guesses = Guesses(1000, 50, 0)
+
+    def rejected(some: Guesses) -> bool:
+        return p_value(some, 1.0, 1e-5) <= 0.05 / 7
+
+    share = detectable_share(guesses, rejected)
+    assert share is not None
+    drawn = np.random.default_rng(0).binomial(50, share, size=2000)
+    assert np.mean([rejected(Guesses(1000, 50, int(correct))) for correct in drawn]) == pytest.approx(0.8, abs=0.03)
+    assert detectable_share(guesses, lambda some: p_value(some, 9.0, 1e-5) <= 0.05 / 7) is None
+    report, _ = audited(1)
+    of_epsilon, of_mechanism = report.finds
+    assert of_epsilon is None  # 50 correct guesses of 50 may be had at epsilon 7.98
+    assert of_mechanism is None or of_mechanism > 0.9
 
 
 def test_what_cannot_run_is_refused() -> None:
