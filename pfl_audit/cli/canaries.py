@@ -104,7 +104,8 @@ def _show(report: CanaryReport) -> None:
     by_curve = f"{report.epsilon_of_family:.3g} by the trade-off curve of the mechanism"
     of_all = f"{100 * report.accuracy:.1f} % of all {guesses.canaries}"
     against = zip(("epsilon", "mechanism"), report.finds, strict=True)
-    finds = "".join(f", finds {100 * share:.3g} % against the {of}" for of, share in against if share is not None)
+    found = ((of, "nothing" if share is None else f"{100 * share:.3g} %") for of, share in against)
+    finds = "".join(f", finds {share} against the {of}" for of, share in found)
     rows = [
         ("stated", f"epsilon at most {claim.epsilon:.4g} at delta {claim.delta:g}"),
         ("measured", f"epsilon at least {report.epsilon:.3g} (95 %); {by_curve}"),
