@@ -129,6 +129,8 @@ def _drawn(sampling: GuaranteeSampling, noun: str) -> str:
     clients, providers = f"{sampling.client_rate:g}", f"{sampling.provider_rate:g}"
     if sampling.kind == "fixed-size":
         return f"a share of {clients} of the clients, and of {providers} of the {noun}s of each, without replacement"
+    if sampling.separation is not None:
+        return f"every client, and each of its {noun}s in one of {sampling.separation} rounds"
     of = "every client" if sampling.client_rate == 1 else f"each client with probability {clients}"
     if sampling.provider_rate == 1:
         return f"{of}, with all its {noun}s"

@@ -23,6 +23,7 @@ from pfl_audit.privacy.units import PrivacyUnit, unit_words
 if TYPE_CHECKING:
     from pfl_audit.privacy.accounting import PrivacySpent
     from pfl_audit.privacy.guarantee import GuaranteeReview
+    from pfl_audit.privacy.mechanism import Mechanism
     from pfl_audit.privacy.pld import Kind
     from pfl_audit.privacy.sampling import Sampling
 
@@ -60,6 +61,14 @@ class AccountSettings(Settings):
     providers: int | None = Field(default=None, ge=1, description="Number of units, to check delta.")
     fixed_size: bool = Field(
         default=False, description="Groups of a fixed size are drawn; protects against replacing a provider."
+    )
+    separation: int | None = Field(
+        default=None,
+        ge=1,
+        description="Instead of rates: rounds from one participation of a provider to its next, by a known schedule.",
+    )
+    bands: int | None = Field(
+        default=None, ge=1, description="Rounds that noise is correlated over, with --separation, which is the default."
     )
     prior: float | None = Field(
         default=None,
@@ -121,19 +130,20 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
     from pfl_audit.privacy.reconstruction import largest_by_epsilon, largest_reconstruction
     from pfl_audit.privacy.tuning import Search
 
-    sampling = _sampling(choice.sampling_rate, choice.client_rate, choice.provider_rate, choice.steps)
     delta, noise = choice.delta, choice.sigma
-    kind: Kind = "fixed-size" if choice.fixed_size else "poisson"
+    schedule = _schedule(choice)
+    sampling = schedule.sampling if schedule else _sampling(choice)
+    kind: Kind = "schedule" if schedule else "fixed-size" if choice.fixed_size else "poisson"
     if delta is None:
         raise UsageError("--delta is missing", "Give a number below 1 / units, such as 1e-5")
     if (choice.epsilon is None) == (noise is None):
         raise UsageError("one of --epsilon and --sigma is needed, and not both", "Give the one that is known")
     if choice.trials is None and (choice.trials_drawn, choice.trials_shape) != ("fixed", 1.0):
         raise UsageError("a search is accounted by its number of trials", "Give --trials")
-    if choice.fixed_size and choice.unit != "provider":
-        raise UsageError("groups of a fixed size are accounted for providers", "Leave out --fixed-size or --unit")
-    if choice.fixed_size and choice.accountant == "prv":
-        raise UsageError("the accountant prv does not cover groups of a fixed size", "Leave out --accountant")
+    if kind != "poisson" and choice.unit != "provider":
+        raise UsageError("only Poisson draws are accounted for documents and examples", "Leave out --unit")
+    if kind != "poisson" and choice.accountant == "prv":
+        raise UsageError("the accountant prv covers Poisson sampling only", "Leave out --accountant")
     if noise is None:
         make_progress(quiet=quiet).say("calibrating the noise multiplier")
         noise = calibrate_noise(choice.epsilon or 0.0, delta, sampling, choice.accounting, choice.accountant, kind)
@@ -141,7 +151,7 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
     published = privacy_spent(sampling, noise, delta, "published", kind)
     shown = {"valid": valid, "published": published}[choice.accounting]
     prv, failure = prv_comparison(sampling if shown is valid else sampling.as_published(), noise, delta)
-    if shown is valid and choice.fixed_size:
+    if shown is valid and kind != "poisson":
         prv, failure = None, "it covers Poisson sampling only"
     found, by = shown.epsilon, str(shown.accountant)
     if choice.accountant == "renyi":
@@ -164,7 +174,7 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
         "target": choice.epsilon,
         "sampling": asdict(sampling),
         "unit": choice.unit,
-        "adjacency": "replace" if choice.fixed_size else "add/remove",
+        "adjacency": {"poisson": "add/remove", "fixed-size": "replace", "schedule": "zero out"}[kind],
         "valid": _figures(valid),
         "published": {**_figures(published), "note": _NO_GUARANTEE},
         "warnings": guarantee_warnings(
@@ -179,6 +189,9 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
         search = Search(choice.trials, choice.trials_drawn, choice.trials_shape)
         spent = search.epsilon(sampling, noise, delta, kind)
         answer["search"] = {**asdict(search), "epsilon": spent}
+    if schedule:
+        answer |= {"participations": sampling.rounds, "bands": len(schedule.noise.strategy), "rounds": schedule.rounds}
+        answer["error"] = noise * schedule.correlation.error
     if choice.prior is not None:
         answer["reconstruction"] = {
             "prior": choice.prior,
@@ -192,7 +205,8 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
 
 
 def _show(answer: Mapping[str, Any], sampling: Sampling, valid: PrivacySpent, published: PrivacySpent) -> None:
-    in_groups, words = answer["adjacency"] == "replace", unit_words(answer["unit"])
+    in_groups, scheduled = answer["adjacency"] == "replace", answer["adjacency"] == "zero out"
+    words = unit_words(answer["unit"])
     sampled = sampling.client_rate < 1 or in_groups
     label = f", {_NO_GUARANTEE}" if answer["accounting"] == "published" and sampled else ""
     rows = [
@@ -222,8 +236,13 @@ def _show(answer: Mapping[str, Any], sampling: Sampling, valid: PrivacySpent, pu
             )
             how += "replacement, where the best alone is released"
         rows.append(("search", f"epsilon {search['epsilon']:.4g} at delta {answer['delta']:g} of {how}"))
-    change = "replace one" if in_groups else "add or remove one"
-    protects = f"{words.whole.replace('one', 'a', 1)} ({change}), over {sampling.rounds} rounds"
+    over = f"{sampling.rounds} rounds"
+    if scheduled:
+        error = f"{answer['error']:.4g} clips on the sum up to each round, root mean square over rounds"
+        rows.append(("error", f"{error}; noise correlated over {answer['bands']} rounds"))
+        over = f"{answer['rounds']} rounds, of which it takes part in {sampling.rounds} at most"
+    change = "replace one" if in_groups else "zero out one" if scheduled else "add or remove one"
+    protects = f"{words.whole.replace('one', 'a', 1)} ({change}), over {over}"
     print_rows([*rows, ("protects", protects)])
     if sampled:
         _explain(sampling, valid, published, words.noun, in_groups=in_groups)
@@ -238,19 +257,48 @@ def _or(epsilon: float | None, reason: str | None) -> str:
     return f"none: {reason}" if epsilon is None else f"{epsilon:.4g}"
 
 
-def _sampling(rate: float | None, client: float | None, provider: float | None, steps: int | None) -> Sampling:
+def _schedule(choice: AccountSettings) -> Mechanism | None:
+    """The mechanism of a known schedule, whatever its noise; None without one."""
+    if choice.separation is None:
+        if choice.bands is not None:
+            raise UsageError("--bands has no effect without --separation", "Give --separation, or leave out --bands")
+        return None
+    rates = (choice.sampling_rate, choice.client_rate, choice.provider_rate)
+    if choice.fixed_size or choice.accounting == "published" or any(rate is not None for rate in rates):
+        raise UsageError(
+            "a schedule has no draws, and no published figure",
+            "Leave out --separation, or rates, --fixed-size and --accounting",
+        )
+    from pfl_audit.privacy.mechanism import Mechanism
+
+    rounds = {"rounds": _steps(choice), "optimizer": "adamw", "strategy": "fedavg"}
+    drawn = {"sampling": "schedule", "separation": choice.separation, "bands": choice.bands}
+    privacy = {**drawn, "clip": 1.0, "accounting": "valid"}
+    return Mechanism.of("central-dp", rounds, privacy, 1, 1.0)
+
+
+def _steps(choice: AccountSettings) -> int:
+    from pfl_audit.privacy.sampling import MAX_ROUNDS
+
+    if choice.steps is None:
+        raise UsageError("--steps is missing", "Give the number of rounds")
+    if not 1 <= choice.steps <= MAX_ROUNDS:
+        raise UsageError(f"{choice.steps} rounds cannot be accounted", f"Give a number from 1 to {MAX_ROUNDS}")
+    return choice.steps
+
+
+def _sampling(choice: AccountSettings) -> Sampling:
     from pfl_audit.privacy.sampling import Sampling
 
+    rate, client, provider = choice.sampling_rate, choice.client_rate, choice.provider_rate
     if (rate is None) == (client is None and provider is None):
         raise UsageError(
             "either --sampling-rate, or --client-rate and --provider-rate, is needed", "Give the sampling of providers"
         )
-    if steps is None:
-        raise UsageError("--steps is missing", "Give the number of rounds")
     sampling = Sampling(
         client_rate=1.0 if client is None else client,
         provider_rate=rate if rate is not None else 1.0 if provider is None else provider,
-        rounds=steps,
+        rounds=_steps(choice),
     )
     sampling.check()
     return sampling

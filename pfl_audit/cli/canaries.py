@@ -104,10 +104,13 @@ def _show(report: CanaryReport) -> None:
         typer.echo(f"CONTRADICTION: {sentence}")
     by_curve = f"{report.epsilon_of_family:.3g} by the trade-off curve of the mechanism"
     of_all = f"{100 * report.accuracy:.1f} % of all {guesses.canaries}"
+    against = zip(("epsilon", "mechanism"), report.finds, strict=True)
+    found = ((of, "nothing" if share is None else f"{100 * share:.3g} %") for of, share in against)
+    finds = "".join(f", finds {share} against the {of}" for of, share in found)
     rows = [
         ("stated", f"epsilon at most {claim.epsilon:.4g} at delta {claim.delta:g} for a {visible(claim.unit)}"),
         ("measured", f"epsilon at least {report.epsilon:.3g} (95 %); {by_curve}"),
-        ("guesses", f"{guesses.correct} of {guesses.made} correct; {of_all}"),
+        ("guesses", f"{guesses.correct} of {guesses.made} correct; {of_all}{finds}"),
     ]
     for field, found in report.to_dict()["estimates"].items():
         value, low, high = ("?" if found[part] is None else f"{found[part]:.4g}" for part in ("value", "low", "high"))

@@ -116,7 +116,7 @@ def _canaries(values: Values) -> CanarySettings | None:
 def _privacy(values: Values) -> PrivacySettings:
     given = PRIVACY.given(values)
     by_clients = draws_clients(values)
-    given["sampling"] = values["sampling"] if values["mode"] == "fl-dp" else "providers"
+    given["sampling"] = values["sampling"] if "sampling" not in unused_options(values) else "providers"
     given["client_rate"] = values["client_rate"] if by_clients else 1.0
     if by_clients:
         given.setdefault("provider_rate", 1.0)

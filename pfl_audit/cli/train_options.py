@@ -157,7 +157,7 @@ PRIVACY = OptionGroup(
     PrivacySettings,
     (
         "unit", "epsilon", "noise_multiplier", "delta", "clip", "sampling", "client_rate", "provider_rate",
-        "providers_per_round", "minimum_providers", "accounting",
+        "providers_per_round", "minimum_providers", "separation", "bands", "accounting",
         "public_providers", "denominator", "noise", "noise_seed",
     ),
     "Privacy: central-dp, fl-dp",
@@ -171,6 +171,8 @@ PRIVACY = OptionGroup(
         "provider_rate": "0.2; 1 with --sampling clients",
         "providers_per_round": "none",
         "minimum_providers": "none",
+        "separation": "none",
+        "bands": "--separation",
         "denominator": "rate times --public-providers",
         "noise_seed": "a secret key",
     },
@@ -271,6 +273,10 @@ def unused_options(values: Values) -> dict[str, str]:
     if values["unit"] != "provider":
         gradient = f"with --unit {values['unit']}: it gives one gradient, and --optimizer steps along their mean"
         found |= dict.fromkeys(_LOCAL, gradient)
+    if values["sampling"] == "schedule":
+        found["provider_rate"] = "with --sampling schedule"
+    else:
+        found |= dict.fromkeys(("separation", "bands"), "without --sampling schedule")
     if values["client_fraction"] is not None:
         found.setdefault("clients_per_round", "with --client-fraction")
     if mode != "fl-dp":
@@ -282,7 +288,7 @@ def unused_options(values: Values) -> dict[str, str]:
     if mode not in ("central-dp", "fl-dp"):
         private = {*PRIVACY.names, *LEDGER.names} - {"sampling", "client_rate"}
         found |= dict.fromkeys(private, f"{here}: it trains without privacy")
-    if mode != "fl-dp":
+    if mode != "fl-dp" and (mode, values["sampling"]) != ("central-dp", "schedule"):
         found["sampling"] = here
     if not draws_clients(values):
         found["client_rate"] = "without --sampling clients"

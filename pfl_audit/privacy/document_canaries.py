@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import logit
 from scipy.stats import binom
 
@@ -16,6 +15,7 @@ from pfl_audit.privacy.lower_bounds import (
     ERROR,
     Guesses,
     contradicts,
+    detectable_share,
     epsilon_lower_bound,
     mechanism_lower_bound,
     p_value,
@@ -106,13 +106,11 @@ def contradicted(guesses: Guesses, claim: PrivacyGuarantee, error: float = ERROR
     return None
 
 
-def smallest_epsilon(made: int, error: float, power: float = 0.8) -> float:
-    """Epsilon of independent guesses that a test of ``made`` coins at level ``error`` finds with probability ``power``.
+def smallest_epsilon(made: int, error: float) -> float:
+    """Epsilon of independent guesses that a test of ``made`` coins at level ``error`` finds in ``POWER`` of the runs.
 
     Returns:
         Epsilon, infinite if not even perfect guesses are significant.
     """
-    critical = next((v for v in range(made + 1) if binom.sf(v - 1, made, 0.5) <= error), None)
-    if critical is None:
-        return float("inf")
-    return float(logit(brentq(lambda share: binom.sf(critical - 1, made, share) - power, 0.5, 1 - 1e-12)))
+    share = detectable_share(Guesses(made, made, 0), lambda some: binom.sf(some.correct - 1, made, 0.5) <= error)
+    return float("inf") if share is None else float(logit(min(share, 1 - 1e-12)))

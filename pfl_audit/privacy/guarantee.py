@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pfl_audit.privacy.sampling import MAX_ROUNDS, Sampling
+from pfl_audit.privacy.sampling import MAX_ROUNDS, Sampling, participations
 from pfl_audit.privacy.units import unit_words
 
 Text = Annotated[str, Field(max_length=300)]
@@ -30,10 +30,11 @@ class GuaranteeSampling(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True)
 
-    kind: Literal["poisson", "fixed-size"] = Field(description="`poisson` or `fixed-size`")
+    kind: Literal["poisson", "fixed-size", "schedule"] = Field(description="`poisson`, `fixed-size` or `schedule`")
     scheme: Literal["providers", "clients"] = Field(description="What is sampled")
     client_rate: Rate = Field(description="Probability that a client takes part in a round")
     provider_rate: Rate = Field(description="Probability that a unit of a client takes part")
+    separation: Rounds | None = Field(default=None, description="Rounds between two participations in a schedule")
 
 
 class ComposedGuarantee(BaseModel):
@@ -84,8 +85,9 @@ class PrivacyGuarantee(BaseModel):
     )
 
     def sampled(self) -> Sampling:
-        """Sampling with the number of rounds run."""
-        return Sampling(self.sampling.client_rate, self.sampling.provider_rate, self.rounds)
+        """Sampling with the number of rounds run, or with those of a provider in a schedule."""
+        taken = participations(self.rounds, self.sampling.separation)
+        return Sampling(self.sampling.client_rate, self.sampling.provider_rate, taken)
 
 
 class AllowedReconstruction(BaseModel):

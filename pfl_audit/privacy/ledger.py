@@ -102,8 +102,8 @@ class Ledger:
                     )
                 if any(held.kind != cost.kind for held in content.runs.values()):
                     raise UsageError(
-                        f"{self.path} holds runs of the other adjacency: a provider is added or removed by Poisson "
-                        "sampling, and replaced in groups of a fixed size",
+                        f"{self.path} holds runs of another adjacency: a provider is added or removed by Poisson "
+                        "sampling, replaced in groups of a fixed size, and zeroed in a schedule",
                         "Use the --sampling of the runs before, or another --ledger for other data",
                     )
                 content.runs[run] = new_entry(content, names, cost)

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pfl_audit.privacy.guarantee import Delta, Epsilon, Positive, Rate, Rounds
+from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.renyi import ORDERS
 from pfl_audit.privacy.renyi_filter import RunCost, best_order, filter_epsilon
 from pfl_audit.privacy.units import PrivacyUnit
@@ -31,7 +32,7 @@ class LedgerRun(BaseModel):
     noise_multiplier: Positive
     client_rate: Rate
     provider_rate: Rate
-    kind: Literal["poisson", "fixed-size"] = "poisson"
+    kind: Kind = "poisson"
     epsilon: Epsilon
     divergences: tuple[Epsilon, ...]
     providers: tuple[Tag, ...]

@@ -6,12 +6,14 @@ are correct. r is fixed before the run.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import binom
 
@@ -23,6 +25,8 @@ TradeOff = Callable[[Floats], Floats]
 
 ERROR = 0.05
 """Default probability that a lower bound is too high."""
+POWER = 0.8
+"""Share of runs that find the deviation that a test is stated to find."""
 _REACH, _STEPS = 36.0, 7200
 """Range of the logits of FPRs, and number of steps in it; a step of 0.01 costs at most as much of epsilon."""
 _WIDTH = 1e-4
@@ -126,6 +130,23 @@ def mechanism_lower_bound(
     """
     strength = _largest(lambda strength: contradicts(family(strength).trade_off, guesses, error))
     return family(strength).epsilon(delta) if strength else 0.0
+
+
+def detectable_share(guesses: Guesses, rejected: Callable[[Guesses], bool]) -> float | None:
+    """Share of correct guesses that a test finds in ``POWER`` of the runs, if guesses are independent.
+
+    Args:
+        guesses: Numbers of canaries and guesses; how many are correct is ignored.
+        rejected: True for correct guesses that the test rejects, and for more.
+
+    Returns:
+        The share, None if not even correct guesses alone are rejected.
+    """
+    made = guesses.made
+    critical = bisect_left(range(made + 1), True, key=lambda correct: rejected(replace(guesses, correct=correct)))
+    if critical > made:
+        return None
+    return float(brentq(lambda share: binom.sf(critical - 1, made, share) - POWER, 0.0, 1.0))
 
 
 def _both_directions(trade_off: TradeOff) -> tuple[Floats, Floats]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.accounting import Accounting, PrivacySpent, privacy_spent
+from pfl_audit.privacy.correlation import Correlation, optimal_strategy
 from pfl_audit.privacy.guarantee import Rate, Rounds
 from pfl_audit.privacy.mechanism_parts import (
     CODECS,
@@ -31,14 +32,16 @@ from pfl_audit.privacy.mechanism_parts import (
 from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.renyi_filter import RunCost
 from pfl_audit.privacy.rounding import rounding_loss
-from pfl_audit.privacy.sampling import Sampling, clients_drawn
+from pfl_audit.privacy.sampling import Sampling, clients_drawn, participations
 from pfl_audit.privacy.units import UNITS, PrivacyUnit
 
 ADJACENCY: Final = UNITS["provider"].adjacency
 REPLACEMENT: Final = "replace one provider with all its documents"
+ZEROED: Final = "zero out one provider in a fixed schedule of rounds"
 ADJACENCIES: Final[dict[str, tuple[str, ...]]] = {
     "poisson": (ADJACENCY, "add/remove one provider"),
     "fixed-size": (REPLACEMENT, "replace one provider"),
+    "schedule": (ZEROED,),
 }
 """Names of the adjacency of providers that each kind of draw is accounted for; the first is ours."""
 SECRET_NOISE: Final = "cryptographic: SHAKE-256 with a secret key"  # noqa: S105 - the name of a generator
@@ -51,15 +54,18 @@ class Draw(BaseModel):
     """Draws of a round, independent of those of others.
 
     Attributes:
-        kind: Of each unit by itself (``poisson``), or of a fixed number without replacement.
+        kind: Of each unit by itself (``poisson``), of a fixed number without replacement, or of none: each takes part
+            in every ``separation``-th round, which is known (``schedule``).
         client_rate: Probability that the client of a unit takes part, which is known.
         provider_rate: Probability that the unit then takes part, which is secret.
+        separation: Rounds from one participation of a unit to its next, of a schedule.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    kind: Literal["poisson", "fixed-size"]
+    kind: Kind
     client_rate: Rate
     provider_rate: Rate
+    separation: Rounds | None = None
 
 
 class Phase(BaseModel):
@@ -120,15 +126,27 @@ class Mechanism(BaseModel):
     def _check_shares(self) -> None:
         noise, total, codec = self.noise, self.sum, self.phases[-1].part(Codec)
         dual = any(isinstance(one, Dual) for phase in self.phases for one in phase.parts)
-        whole = self.draw.kind == "poisson" and self.draw.client_rate == 1
+        draw, bands = self.draw, len(noise.strategy)
+        whole = draw.kind != "fixed-size" and draw.client_rate == 1
+        certain = draw.separation is not None and draw.client_rate == draw.provider_rate == 1
         full = noise.carrier == "message"
         # fmt: off
         refused = (
             (dual and not full, "a dual variable between rounds needs full noise on every message", "--noise sum"),
             (dual and len(self.phases) > 1, "a dual variable between rounds is of private runs of one phase",
              "--client-memory or --pretrain"),
-            (self.draw.kind == "fixed-size" and len(self.phases) > 1,
-             "groups of a fixed size are accounted for one phase", "--pretrain"),
+            (draw.kind != "poisson" and len(self.phases) > 1,
+             f"{'groups of a fixed size' if draw.separation is None else 'schedules'} are accounted for one phase",
+             "--pretrain"),
+            ((draw.kind == "schedule") != certain or (draw.kind != "schedule" and draw.separation is not None),
+             "a schedule has a separation, and nothing else is drawn with one", "--separation"),
+            (bands > (draw.separation or 1),
+             f"noise of {bands} bands needs a schedule with participations at least {bands} rounds apart", "--bands"),
+            (noise.strategy[0] != 1, "the strategy of the noise begins with another number than 1", "--bands"),
+            (bands > 1 and total.secure, "the grid of a secure sum is accounted for noise of a round by itself",
+             "--secagg, or give --bands 1"),
+            (bands > 1 and noise.quorum is not None, "noise that later rounds take back needs every client in each",
+             "--quorum, or give --bands 1"),
             (total.secure and full, "a secure sum hides messages, each of which has all of the noise", "--secagg"),
             (total.secure and codec.lossy, f"messages in {shown(codec.name)} cannot be summed securely", "--codec"),
             (noise.quorum and (total.secure or full or not whole),
@@ -150,9 +168,9 @@ class Mechanism(BaseModel):
              f"the update of a {noun} is {'no' if self.unit == 'provider' else 'one'} gradient", "Correct the parts"),
             (gradients and any(isinstance(one, Dual) for one in parts),
              "a dual variable goes with local training, and a gradient has none", "Leave out --client-memory"),
-            (gradients and self.draw.kind == "fixed-size",
-             f"groups of a fixed size are accounted for providers, and the unit is a {noun}",
-             "Leave out --sampling fixed-size"),
+            (gradients and self.draw.kind != "poisson",
+             f"{'schedules' if self.draw.separation else 'groups of a fixed size'} are accounted for providers, and "
+             f"the unit is a {noun}", f"Leave out --sampling {self.draw.kind}"),
             (self.unit == "example" and len(self.phases) > 1,
              "self-pretraining reads pages, which several questions share", "Choose --unit document"),
         )
@@ -174,6 +192,7 @@ class Mechanism(BaseModel):
         secure: bool = False,
         quorum: int | None = None,
         pretraining: Mapping[str, Any] | None = None,
+        noise_strategy: tuple[float, ...] = (),
     ) -> Mechanism:
         """The mechanism of a run by its settings, as ``FederatedSettings`` and ``PrivacySettings`` write them.
 
@@ -187,6 +206,7 @@ class Mechanism(BaseModel):
             secure: True for sums by secure aggregation.
             quorum: Clients whose shares are the whole noise, or None.
             pretraining: Settings of self-pretraining, or None.
+            noise_strategy: Strategy of the noise; the best one where it has another number of bands than the settings.
 
         Raises:
             UsageError: They do not compose.
@@ -206,6 +226,9 @@ class Mechanism(BaseModel):
         unit: PrivacyUnit = privacy.get("unit", "provider")
         if unit != "provider":
             _require_gradients(rounds, unit)
+        bands = min(privacy.get("bands") or privacy.get("separation") or 1, rounds["rounds"])
+        if len(noise_strategy) != bands:
+            noise_strategy = optimal_strategy(rounds["rounds"], bands)
 
         def phase(task: str, number: int, clip: float, strategy: str) -> dict[str, Any]:
             local = {"part": "local", "optimizer": rounds["optimizer"], "proximal": float(rounds.get("proximal", 0.0))}
@@ -220,6 +243,7 @@ class Mechanism(BaseModel):
                     "carrier": "message" if memory != "none" else privacy.get("noise", "sum"),
                     "secret": privacy.get("noise_seed") in (None, False),
                     "quorum": quorum or None,
+                    "strategy": noise_strategy,
                 },
                 {"part": "codec", "name": name, "lossy": CODECS[name] if lossy is None else lossy},
                 {"part": "sum", "clients": clients, "secure": secure},
@@ -262,8 +286,21 @@ class Mechanism(BaseModel):
 
     @property
     def sampling(self) -> Sampling:
-        """Sampling of a unit over all rounds."""
-        return Sampling(self.draw.client_rate, self.draw.provider_rate, self.rounds)
+        """Sampling of a unit over all rounds; those of its schedule where it has one."""
+        return self._sampled(self.rounds)
+
+    @property
+    def share(self) -> float:
+        """Share of the units to expect in a round."""
+        return self.sampling.published_rate / (self.draw.separation or 1)
+
+    @property
+    def correlation(self) -> Correlation:
+        """Correlation of the noise of the rounds."""
+        return Correlation(self.noise.strategy, self.rounds)
+
+    def _sampled(self, rounds: int) -> Sampling:
+        return Sampling(self.draw.client_rate, self.draw.provider_rate, participations(rounds, self.draw.separation))
 
     def spent(self, delta: float, accounting: Accounting = "valid", rounds: int | None = None) -> PrivacySpent:
         """Privacy that the first ``rounds`` rounds spend, all of them if None.
@@ -272,8 +309,7 @@ class Mechanism(BaseModel):
             UsageError: A value is out of range.
         """
         number = self.rounds if rounds is None else rounds
-        sampling = Sampling(self.draw.client_rate, self.draw.provider_rate, number)
-        found = privacy_spent(sampling, self.noise.multiplier, delta, accounting, self.kind)
+        found = privacy_spent(self._sampled(number), self.noise.multiplier, delta, accounting, self.kind)
         pure = number * self.loss_of_sum
         return PrivacySpent(found.epsilon + pure, delta, found.accountant, found.renyi + pure, accounting)
 
@@ -284,15 +320,9 @@ class Mechanism(BaseModel):
 
     def cost(self, delta: float) -> RunCost:
         """Cost of the whole run for a budget, by valid accounting."""
-        return RunCost(
-            self.sampling,
-            self.noise.multiplier,
-            delta,
-            self.spent(delta).epsilon,
-            self.kind,
-            self.loss_of_sum,
-            self.unit,
-        )
+        loss = self.loss_of_sum * self.rounds / self.sampling.rounds
+        epsilon = self.spent(delta).epsilon
+        return RunCost(self.sampling, self.noise.multiplier, delta, epsilon, self.kind, loss, self.unit)
 
     def sentences(self) -> list[str]:
         """Effects of its parts on the guarantee of FL-PROVIDER-DP, a sentence each."""
@@ -304,6 +334,13 @@ class Mechanism(BaseModel):
             found.append(
                 "groups of a fixed size: epsilon is for one provider replaced by another, which moves the sum by up "
                 "to twice the clip"
+            )
+        if self.kind == "schedule":
+            bands = len(self.noise.strategy)
+            found.append(
+                f"fixed schedule: a provider takes part every {self.draw.separation} rounds, {self.sampling.rounds} "
+                "times at most, and its rounds are taken as known; epsilon is that of one Gaussian mechanism for all "
+                f"of them{f', with noise correlated over {bands} rounds' if bands > 1 else ''}"
             )
         texts = (said(one) for phase in self.phases for one in phase.parts)
         found += dict.fromkeys(text for text in texts if text)
@@ -345,6 +382,8 @@ def _draw(mode: str, rounds: Mapping[str, Any], privacy: Mapping[str, Any], clie
         UsageError: There are too few clients.
     """
     scheme = privacy["sampling"]
+    if scheme == "schedule":
+        return {"kind": scheme, "client_rate": 1.0, "provider_rate": 1.0, "separation": privacy["separation"]}
     if scheme == "fixed-size":
         drawn = clients_drawn(rounds, clients)
         if mode != "fl-dp" or not 1 <= drawn <= clients:

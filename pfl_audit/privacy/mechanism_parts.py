@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from pfl_audit.privacy.guarantee import NoiseScope, Positive
+from pfl_audit.privacy.sampling import MOST_BANDS
 
 CODECS: Final[dict[str, bool]] = {"float32": False, "nf4": True}
 """Codec of this package to whether it rounds."""
@@ -15,6 +16,7 @@ _OPTIMIZERS: Final = ("adamw", "adam", "sgd", "momentum", "shampoo", "adafactor"
 _NAMES: Final = (*CODECS, *_STRATEGIES, *_OPTIMIZERS)
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.+-]{1,60}$")]
+Weight = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 Stage = Literal["update", "bounded", "message", "sum", "model"]
 """Input or result of a part: the update of a unit, clipped, the message of a client, the sum over clients, weights."""
 
@@ -71,6 +73,7 @@ class Noise(Part):
         carrier: Carrier of the whole noise: the ``sum`` over clients, or every ``message``.
         secret: True where nobody can draw it again.
         quorum: Clients whose shares are the whole noise, if a round may lack others.
+        strategy: What correlates the noise of rounds (``Correlation``); its length is the number of bands.
     """
 
     takes, gives = "bounded", "message"
@@ -79,6 +82,7 @@ class Noise(Part):
     carrier: NoiseScope
     secret: bool
     quorum: Annotated[int, Field(ge=1)] | None = None
+    strategy: Annotated[tuple[Weight, ...], Field(min_length=1, max_length=MOST_BANDS, strict=False)] = (1.0,)
 
 
 class Codec(Part):

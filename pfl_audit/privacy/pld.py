@@ -27,9 +27,10 @@ from pfl_audit.privacy.loss_distribution import (
 )
 from pfl_audit.privacy.sampling import Sampling
 
-Kind = Literal["poisson", "fixed-size"]
+Kind = Literal["poisson", "fixed-size", "schedule"]
 """``poisson``: independent draws, adjacency by adding or removing a provider. ``fixed-size``: a group of fixed size
-without replacement, adjacency by replacing a provider, whose update changes by up to twice the clipping norm."""
+without replacement, adjacency by replacing a provider, whose update changes by up to twice the clipping norm.
+``schedule``: no draws, adjacency by a provider whose updates are zero in the rounds of its schedule."""
 
 _CELLS = 1 << 17
 _GROUPS = 2000

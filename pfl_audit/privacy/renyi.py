@@ -84,7 +84,7 @@ def round_moments(sampling: Sampling, noise_multiplier: float, orders: Floats, k
     Returns:
         (a - 1) times the divergence of order a, float (n,), at least 0.
     """
-    moment = _log_moment if kind == "poisson" else _log_moment_replaced
+    moment = _log_moment_replaced if kind == "fixed-size" else _log_moment
     inside = np.array([moment(order, sampling.provider_rate, noise_multiplier) for order in orders])
     if sampling.client_rate == 1:
         return inside

@@ -33,7 +33,7 @@ _TARGET: Final = 0.015
 _UNSTATED = "its mechanism is not stated, and the settings of the record do not determine it"
 _ASIDE = (
     *("for another epsilon", "for the target epsilon", "below that of this run", "at least that of this run"),
-    *("poisson", "fixed-size", "sum", "message", "valid", "published", "central-dp", "fl-dp"),
+    *("poisson", "fixed-size", "schedule", "sum", "message", "valid", "published", "central-dp", "fl-dp"),
 )
 """Texts that a review prints; another may name a company."""
 _Statement = tuple[str, object, object]
@@ -115,6 +115,7 @@ def mechanism_of(record: Mapping[str, Any], stated: PrivacyGuarantee) -> tuple[M
         secure=identity.get("engine") == "flower" and identity.get("secure") is True,
         quorum=identity.get("quorum"),
         pretraining=identity.get("pretraining"),
+        noise_strategy=written.noise.strategy if written else (),
     )
     if written is None:
         return rebuilt, []
@@ -133,6 +134,7 @@ def _statements(record: Mapping[str, Any], stated: PrivacyGuarantee, mechanism: 
         ("privacy.sampling.kind", drawn.kind, mechanism.kind),
         ("privacy.sampling.client_rate", drawn.client_rate, mechanism.draw.client_rate),
         ("privacy.sampling.provider_rate", drawn.provider_rate, mechanism.draw.provider_rate),
+        ("privacy.sampling.separation", drawn.separation, mechanism.draw.separation),
         ("privacy.noise", stated.noise, noise.carrier),
         ("privacy.quorum", stated.quorum, noise.quorum),
         ("privacy.noise_generator", stated.noise_generator in SECRET_GENERATORS, noise.secret),

@@ -9,6 +9,8 @@ from typing import Any
 from pfl_audit.errors import UsageError
 
 MAX_ROUNDS = 10_000_000
+MOST_BANDS = 256
+"""Most rounds that noise is correlated over."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class Sampling:
     def as_published(self) -> Sampling:
         """The same run by published accounting: every provider drawn independently with ``published_rate``."""
         return Sampling(1.0, self.published_rate, self.rounds)
+
+
+def participations(rounds: int, separation: int | None) -> int:
+    """Most rounds of ``rounds`` that a provider takes part in, if they are ``separation`` apart; all if it is None."""
+    return -(-rounds // (separation or 1))
 
 
 def clients_drawn(rounds: Mapping[str, Any], clients: int) -> int:

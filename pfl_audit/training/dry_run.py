@@ -87,7 +87,7 @@ def _plan_federated(federation: Federation, training: Training) -> dict[str, Any
         plan_record["pretraining"] = {"rounds": phase.settings.rounds, "estimate": taken}
         sent += _expected_messages(phase, plan, len(clients))
     if plan is not None:
-        plan_record["privacy"] = plan.entry(plan.mechanism.sampling.rounds)
+        plan_record["privacy"] = plan.entry(plan.mechanism.rounds)
         plan_record["warnings"] = plan.warnings
     if federation.mode != "central-dp":
         size = payload_bytes(CODECS.named(federation.settings.codec).encode(trainable.read()))
@@ -125,8 +125,8 @@ def _expected_steps(settings: FederatedSettings, plan: PrivacyPlan | None, clien
     if plan is None:
         share = settings.clients_drawn(len(clients)) / len(clients)
         return settings.rounds * share * sum(steps(sum(map(len, client.providers))) for client in clients)
-    rate = plan.mechanism.sampling.client_rate * plan.mechanism.sampling.provider_rate
-    return settings.rounds * rate * sum(steps(len(rows)) for client in clients for rows in client.providers)
+    every = sum(steps(len(rows)) for client in clients for rows in client.providers)
+    return settings.rounds * plan.mechanism.share * every
 
 
 def _estimate(training: Training, settings: FederatedSettings | TrainSettings, steps: float) -> dict[str, Any]:

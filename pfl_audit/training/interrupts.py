@@ -27,7 +27,7 @@ def held_interrupts() -> Iterator[Callable[[], bool]]:
     def hold(number: int, frame: FrameType | None) -> None:
         nonlocal waits
         try:
-            before[number](number, frame)
+            before[signal.Signals(number)](number, frame)
         except KeyboardInterrupt:
             if waits:
                 raise

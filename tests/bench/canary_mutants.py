@@ -1,14 +1,14 @@
 """Faults of the private trainer, and which of them update canaries find: python -m tests.bench.canary_mutants.
 
-Each fault replaces one function of the trainer. It runs with shares of the noise on float32 messages, and with all of
-the noise on messages in NF4 and an adaptive server; a fault counts as found if a run of 2,000 canaries in 10 rounds is
-contradicted.
+Each fault replaces one function of the trainer. It runs with shares of the noise on float32 messages, with all of the
+noise on messages in NF4 and an adaptive server, and with a fixed schedule and correlated noise; a fault counts as found
+if a run of 2,000 canaries in 10 rounds is contradicted.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
+from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated import worker
 from pfl_audit.training.federated.canaries.report import family_of, report_on
@@ -28,11 +29,19 @@ from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.nf4 import NF4
 from pfl_audit.training.federated.server import Server
 from pfl_audit.training.federated.worker import Worker
-from tests.training.federated.canary_runs import CLAIM, manifest, mechanism_for
+from tests.training.federated.canary_runs import CLAIM, SCHEDULE, manifest, mechanism_for
 
 CLIENTS: Final = 4
 _share, _drawn, _clip, _whole = GaussianNoise.share, Worker.drawn, worker.clip, Server._whole_noise
-_report = Worker.report
+_report, _correlated = Worker.report, GaussianNoise._correlated
+SETTINGS: Final[dict[str, tuple[PrivacyGuarantee, dict[str, str]]]] = {
+    "shares, float32": (CLAIM, {}),
+    "messages, NF4, FedAdam": (
+        CLAIM.model_copy(update={"noise": "message"}), {"codec": "nf4", "strategy": "fedadam"},
+    ),
+    "schedule, five bands": (SCHEDULE, {}),
+}  # fmt: skip
+"""Claims, and parts of their mechanisms."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +53,14 @@ class Fault:
         place: Object whose function is replaced, and its name.
         broken: The replacement.
         harmless: Why the guarantee holds nevertheless, or empty.
+        correlated: True for a fault of correlated noise, which no other run has.
     """
 
     name: str
     place: tuple[Any, str]
     broken: Callable[..., Any]
     harmless: str = ""
+    correlated: bool = False
 
 
 def _noise(change: Callable[[torch.Tensor, int, int, int], torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -91,6 +102,18 @@ def _fixed(self: Worker, number: int) -> list[int]:
     stream, rate = self._privacy.stream, self._privacy.settings.provider_rate  # type: ignore[union-attr]
     numbers = np.array([stream.uniform(1, "fixed", number, self.client.number, tag)[0] for tag in self.client.tags])
     return sorted(np.argsort(numbers)[: round(rate * len(numbers))].tolist())
+
+
+def _forgetful(self: GaussianNoise, correlation: Any, drawn: torch.Tensor, number: int, client: int) -> torch.Tensor:
+    """Noise of a process that begins again with the sixth round."""
+    if number == 6:
+        self._last[client] = 5, deque(maxlen=len(correlation.strategy) - 1)
+    return _correlated(self, correlation, drawn, number, client)
+
+
+def _twice(self: Worker, number: int) -> list[int]:
+    """Every provider also in the round after its own."""
+    return sorted({*_drawn(self, number), *(_drawn(self, number - 1) if number > 1 else ())})
 
 
 def _clipped(change: Callable[[torch.Tensor, float], torch.Tensor]) -> Callable[..., tuple[torch.Tensor, str]]:
@@ -154,6 +177,10 @@ FAULTS: Final = (
     Fault("draws of a fixed size for Poisson draws", (Worker, "drawn"), _fixed),
     Fault("draws in a tenth of the providers twice", (Worker, "drawn"),
           lambda self, number: [one for one in _drawn(self, number) for _ in range(2 if one % 10 == 0 else 1)]),
+    Fault("a second participation in the next round", (Worker, "drawn"), _twice),
+    Fault("independent noise for correlated", (GaussianNoise, "_correlated"),
+          lambda self, correlation, drawn, number, client: drawn, correlated=True),
+    Fault("noise of earlier rounds forgotten", (GaussianNoise, "_correlated"), _forgetful, correlated=True),
 )  # fmt: skip
 
 
@@ -167,10 +194,9 @@ def planted(fault: Fault | None) -> Iterator[None]:
         yield
 
 
-def contradictions(fault: Fault | None, seed: int, *, packed: bool, canaries: int = 2000) -> tuple[str, ...]:
+def contradictions(fault: Fault | None, seed: int, setting: str, canaries: int = 2000) -> tuple[str, ...]:
     """Contradictions of a run of the trainer with a fault."""
-    claim = CLAIM.model_copy(update={"noise": "message" if packed else "sum"})
-    parts = {"codec": "nf4", "strategy": "fedadam"} if packed else {}
+    claim, parts = SETTINGS[setting]
     drawn = manifest(seed, canaries, canaries // 20)
     with planted(fault), TemporaryDirectory() as folder:
         mechanism = mechanism_for(claim, CLIENTS, **parts)
@@ -180,16 +206,19 @@ def contradictions(fault: Fault | None, seed: int, *, packed: bool, canaries: in
 
 def main() -> None:
     """Print the table."""
-    print("| fault | shares, float32 | messages, NF4, FedAdam | first contradiction |\n| --- | --- | --- | --- |")
+    print(f"| fault | {' | '.join(SETTINGS)} | first contradiction |\n| --- {'| --- ' * len(SETTINGS)}| --- |")
     counts: Counter[str] = Counter()
     for fault in (None, *FAULTS):
-        found = [contradictions(fault, 1, packed=packed) for packed in (False, True)]
+        runs = [one for one in SETTINGS if not (fault and fault.correlated) or SETTINGS[one][0] is SCHEDULE]
+        found = {one: contradictions(fault, 1, one) for one in runs}
         first = next(
-            (one[0] for one in found if one), f"harmless: {fault.harmless}" if fault and fault.harmless else ""
+            (one[0] for one in found.values() if one), f"harmless: {fault.harmless}" if fault and fault.harmless else ""
         )
-        words = ["found" if one else "–" for one in found]
-        counts["found" if any(found) else "harmless" if fault and fault.harmless else "not found"] += fault is not None
-        print(f"| {fault.name if fault else 'correct'} | {words[0]} | {words[1]} | {first} |", flush=True)
+        words = [("found" if found[one] else "–") if one in found else "" for one in SETTINGS]
+        counts["found" if any(found.values()) else "harmless" if fault and fault.harmless else "not found"] += (
+            fault is not None
+        )
+        print(f"| {fault.name if fault else 'correct'} | {' | '.join(words)} | {first} |", flush=True)
     print(dict(counts))
 
 

@@ -101,7 +101,7 @@ def test_groups_of_a_fixed_size(capsys: pytest.CaptureFixture[str]) -> None:
     by = as_json(capsys, *ALONE, "--sigma", "2", "--fixed-size", "--accountant", "renyi")
     assert by["epsilon"] == found["renyi"] > found["epsilon"]
     assert run(["account", *ALONE, "--sigma", "2", "--fixed-size", "--accountant", "prv"]) == 4
-    assert "does not cover groups of a fixed size" in capsys.readouterr().err
+    assert "the accountant prv covers Poisson sampling only" in capsys.readouterr().err
 
 
 def test_a_prior_gives_the_largest_chance_of_reconstruction(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pfl_audit.privacy.correlation import optimal_strategy
 from pfl_audit.privacy.guarantee import GuaranteeReview
 from pfl_audit.privacy.mechanism import SECRET_GENERATORS
 from pfl_audit.privacy.review import review_record
@@ -26,6 +27,7 @@ def mechanism_of_claim(
         "carrier": claim.get("noise", "sum"),
         "secret": claim["noise_generator"] in SECRET_GENERATORS,
         "quorum": claim.get("quorum"),
+        "strategy": optimal_strategy(claim["rounds"], drawn.get("separation") or 1),
     }
     parts = [
         {"part": "gradient"} if documents else {"part": "local", "optimizer": "adamw"},
@@ -38,7 +40,8 @@ def mechanism_of_claim(
     ]
     phase = {"task": "questions", "rounds": claim["rounds"], "parts": parts}
     unit = {"unit": "document"} if documents else {}
-    return unit | {"draw": {name: drawn[name] for name in ("kind", "client_rate", "provider_rate")}, "phases": [phase]}
+    draw = {name: drawn[name] for name in ("kind", "client_rate", "provider_rate")}
+    return unit | {"draw": {**draw, "separation": drawn.get("separation")}, "phases": [phase]}
 
 
 def record_of(claim: Any) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from pfl_audit.privacy.correlation import Correlation
 from pfl_audit.training.federated.secure_rng import SecretStream
 
 Verdict = Literal["kept", "clipped", "zero", "dropped"]
@@ -48,11 +50,14 @@ class GaussianNoise:
         multiplier: sigma, standard deviation over the clipping bound.
         bound: C.
         stream: Secret random stream.
+        correlation: Correlation of the noise over rounds; None for noise of each round by itself.
     """
 
     multiplier: float
     bound: float
     stream: SecretStream
+    correlation: Correlation | None = None
+    _last: dict[int, tuple[int, deque[Tensor]]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def share(self, size: int, round_number: int, client: int, participants: int) -> Tensor:
         """One client's part: N(0, sigma² C² / participants) a coordinate, float32 (size,).
@@ -61,5 +66,26 @@ class GaussianNoise:
         server draws the whole, as the only one.
         """
         scale = self.multiplier * self.bound / math.sqrt(participants)
-        drawn = self.stream.normal(size, "noise", round_number, client)
-        return torch.from_numpy(drawn).mul_(scale)
+        drawn = torch.from_numpy(self.stream.normal(size, "noise", round_number, client))
+        if self.correlation is not None and len(self.correlation.strategy) > 1:
+            drawn = self._correlated(self.correlation, drawn, round_number, client)
+        return drawn.mul_(scale)
+
+    def _correlated(self, correlation: Correlation, drawn: Tensor, round_number: int, client: int) -> Tensor:
+        """Row of C^-1 Z of a round, from its row of Z, by the last b - 1 rounds.
+
+        A process that lacks them draws the rounds before again: the stream gives the same numbers, and nothing of them
+        is stored.
+        """
+        weights = correlation.strategy[1:]
+        held, before = self._last.get(client, (round_number, deque()))
+        if held >= round_number:
+            held, before = 0, deque(maxlen=len(weights))
+        for number in range(held + 1, round_number + 1):
+            last = number == round_number
+            row = drawn if last else torch.from_numpy(self.stream.normal(len(drawn), "noise", number, client))
+            for weight, earlier in zip(weights, before, strict=False):
+                row = row.sub_(earlier, alpha=weight)
+            before.appendleft(row)
+        self._last[client] = round_number, before
+        return before[0] * float(correlation.norms[round_number - 1])

@@ -155,18 +155,20 @@ class KeptMessages:
         clients = task.clients if self.secure else (task.clients[place],)
         path = _folder_of(self.folder, task.number) / (SUM if self.secure else f"client-{clients[0]:04d}")
         queries = tuple(self.train[row].id for row in sorted(set(report.rows))) if self.train else None
-        origin = Origin(clients=clients, noise=self._noise(len(task.clients)), queries=queries)
+        origin = Origin(clients=clients, noise=self._noise(task), queries=queries)
         write_json(path.with_suffix(".json"), origin.model_dump(mode="json"))
         self._write(path.with_suffix(".safetensors"), report.update)
 
-    def _noise(self, participants: int) -> float:
+    def _noise(self, task: RoundTask) -> float:
         """Standard deviation of the noise of a message."""
         if self.plan is None:
             return 0.0
-        whole = self.plan.mechanism.noise.multiplier * self.plan.settings.clip
-        if self.secure or self.plan.mechanism.noise.carrier == "message":
+        mechanism = self.plan.mechanism
+        whole = mechanism.noise.multiplier * self.plan.settings.clip
+        whole *= mechanism.correlation.deviations[task.number - 1] if len(mechanism.noise.strategy) > 1 else 1
+        if self.secure or mechanism.noise.carrier == "message":
             return whole
-        return whole / sqrt(self.plan.mechanism.noise.quorum or participants)
+        return float(whole / sqrt(mechanism.noise.quorum or len(task.clients)))
 
     def _write(self, path: Path, vector: Tensor) -> None:
         parts = zip(self.trainable.names, self.trainable.parts(vector), strict=True)

@@ -46,7 +46,7 @@ class PrivacyPlan:
     @property
     def warnings(self) -> list[str]:
         """Warnings for a reviewer, one sentence each."""
-        claim = self.claim(self.mechanism.sampling.rounds)
+        claim = self.claim(self.mechanism.rounds)
         found = guarantee_warnings(delta=claim.delta, providers=self.providers, unit=claim.unit)
         unconfirmed = {
             "the noise comes from a seed, which suffices to remove it": self.settings.noise_seed is not None,
@@ -94,6 +94,7 @@ class PrivacyPlan:
                 scheme="providers" if mechanism.draw.client_rate == 1 else "clients",
                 client_rate=self.mechanism.sampling.client_rate,
                 provider_rate=self.mechanism.sampling.provider_rate,
+                separation=mechanism.draw.separation,
             ),
             providers=public_providers(settings.to_public(), mechanism.sum.clients),
             denominator=self.denominator,
@@ -156,7 +157,7 @@ def plan_privacy(
             settings.epsilon or 0.0, settings.delta, mechanism.sampling, settings.accounting, kind=mechanism.kind
         )
         mechanism = compose(sigma)
-    expected = mechanism.sampling.published_rate * (settings.public_providers or 0)
+    expected = mechanism.share * (settings.public_providers or 0)
     if settings.providers_per_round is not None:
         expected = float(federated.clients_drawn(clients) * settings.providers_per_round)
     return PrivacyPlan(settings, mechanism, settings.denominator or max(1.0, expected), providers)

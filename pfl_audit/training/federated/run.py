@@ -134,7 +134,7 @@ class Federation:
             if plan.providers is not None:
                 for client in clients:
                     plan.settings.require_providers(client.number, len(client.providers))
-            promised = plan.spent_after(plan.mechanism.sampling.rounds)
+            promised = plan.spent_after(plan.mechanism.rounds)
             progress.say(
                 f"noise multiplier {plan.mechanism.noise.multiplier:.4f}: epsilon {promised.epsilon:.3f} at delta "
                 f"{plan.settings.delta:g} by {promised.accountant} ({plan.settings.accounting} accounting)"
@@ -256,7 +256,8 @@ class Federation:
         """The worker of a client."""
         if plan is None:
             return Worker(client, trainer, None)
-        noise = GaussianNoise(plan.mechanism.noise.multiplier, plan.settings.clip, stream)
+        mechanism = plan.mechanism
+        noise = GaussianNoise(mechanism.noise.multiplier, plan.settings.clip, stream, mechanism.correlation)
         memory = None
         if self.settings.client_memory != "none":
             start = plan.settings.clip if self.settings.client_memory == "clgecl" else 0.0

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,11 @@ class SecretStream:
     def poisson_sample(self, rate: float, size: int, *context: str | int) -> list[int]:
         """Poisson sample of the numbers below ``size``, each drawn independently with probability ``rate``."""
         return np.flatnonzero(self.uniform(size, *context) < rate).tolist()
+
+    def turns(self, separation: int, client: int, tags: Sequence[int]) -> NDArray[np.int64]:
+        """Turn of each provider in a schedule, int64 (n,), below ``separation``: drawn once for all rounds."""
+        drawn = [self.uniform(1, "turn", client, tag)[0] for tag in tags]
+        return (np.array(drawn) * separation).astype(np.int64)
 
     def fixed_size_sample(self, count: int, size: int, *context: str | int) -> list[int]:
         """``count`` of the numbers below ``size``, drawn without replacement, ascending."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.guarantee import NoiseScope
-from pfl_audit.privacy.sampling import clients_drawn
+from pfl_audit.privacy.sampling import MAX_ROUNDS, MOST_BANDS, clients_drawn
 from pfl_audit.privacy.units import PrivacyUnit
 from pfl_audit.training.settings import (
     BatchSize,
@@ -27,7 +27,7 @@ from pfl_audit.training.settings import (
 )
 
 Mode = Literal["central", "fl", "central-dp", "fl-dp"]
-Scheme = Literal["providers", "clients", "fixed-size"]
+Scheme = Literal["providers", "clients", "fixed-size", "schedule"]
 ClientMemory = Literal["none", "clgecl", "clgecl-zero"]
 Weighting = Literal["uniform", "data", "data-printed"]
 
@@ -145,7 +145,8 @@ class PrivacySettings:
 
     With the sampling ``clients``, clients are drawn, and providers within them (algorithm 1 of the paper). With
     ``fixed-size`` every round has the same numbers of clients and of providers a client (FL-GROUP-DP;
-    pfl-docvqa-competition, appendix B).
+    pfl-docvqa-competition, appendix B). With ``schedule`` nothing is drawn in a round, and noise may be correlated
+    over rounds (DP-FTRL).
     """
 
     unit: Annotated[
@@ -159,7 +160,8 @@ class PrivacySettings:
         Scheme,
         Field(
             description="providers: every client takes part, providers are drawn; clients: clients, then providers; "
-            "fixed-size: --clients-per-round clients, and --providers-per-round providers of each."
+            "fixed-size: --clients-per-round clients, and --providers-per-round providers of each; schedule: every "
+            "client, and each provider once in --separation rounds."
         ),
     ] = "providers"
     client_rate: Annotated[
@@ -172,6 +174,14 @@ class PrivacySettings:
     minimum_providers: Annotated[
         int | None,
         Field(ge=1, le=10**9, description="Public least number of providers of a client, with --sampling fixed-size."),
+    ] = None
+    separation: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_ROUNDS, description="Rounds from one turn of a provider to its next, by a schedule."),
+    ] = None
+    bands: Annotated[
+        int | None,
+        Field(ge=1, le=MOST_BANDS, description="Rounds that noise is correlated over; 1 for independent noise."),
     ] = None
     clip: Annotated[_Positive, Field(description="Largest L2 norm of the update of a unit (C).")] = 1.0
     epsilon: Annotated[_Positive | None, Field(description="Target epsilon of the (epsilon, delta) guarantee.")] = 8.0
@@ -206,6 +216,11 @@ class PrivacySettings:
         check_settings(self)
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise UsageError("one of --epsilon and --sigma is needed, and not both", "Give the target or the noise")
+        if self.sampling == "schedule" and (self.separation is None or self.accounting == "published"):
+            raise UsageError(
+                "a schedule needs the rounds between two participations of a provider, and has no published figure",
+                "Give --separation, and leave out --accounting",
+            )
         if self.sampling == "fixed-size":
             self._check_fixed_size()
         elif self.public_providers is None and self.denominator is None:
@@ -242,7 +257,11 @@ class PrivacySettings:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; settings that earlier versions lacked are left out at their defaults, to recognise their runs."""
-        added = {"providers_per_round": None, "minimum_providers": None, "noise": "sum", "unit": "provider"}
+        added = {
+            **dict.fromkeys(("providers_per_round", "minimum_providers", "separation", "bands")),
+            "noise": "sum",
+            "unit": "provider",
+        }
         return {k: v for k, v in asdict(self).items() if k not in added or v != added[k]}
 
     def to_public(self) -> dict[str, Any]:

@@ -67,10 +67,13 @@ class Worker:
         return self._privacy is not None
 
     def drawn(self, round_number: int) -> list[int]:
-        """Indices of the participating providers: each drawn independently, or a group of a fixed size."""
+        """Indices of the participating providers: each drawn independently, a group of a fixed size, or by turns."""
         if self._privacy is None:
             return [0]
         stream, settings = self._privacy.stream, self._privacy.settings
+        if settings.sampling == "schedule" and settings.separation is not None:
+            turns = stream.turns(settings.separation, self.client.number, self.client.tags)
+            return np.flatnonzero(turns == (round_number - 1) % settings.separation).tolist()
         context = "providers", round_number, self.client.number
         numbers = np.array([stream.uniform(1, *context, tag)[0] for tag in self.client.tags])
         if settings.sampling == "fixed-size" and settings.providers_per_round is not None:

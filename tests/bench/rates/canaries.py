@@ -14,10 +14,10 @@ from pfl_audit.training.federated.canaries import run
 from pfl_audit.training.federated.canaries.report import CanaryReport, family_of, report_on
 from pfl_audit.training.federated.worker import Worker
 from tests.bench.rates.engine import Design, design
-from tests.training.federated.canary_runs import CLAIM, DUAL, GROUPS, manifest, run_canaries
+from tests.training.federated.canary_runs import CLAIM, DUAL, GROUPS, SCHEDULE, manifest, run_canaries
 
 RATE = 0.05
-CLAIMS = {"poisson": CLAIM, "groups": GROUPS, "dual": DUAL}
+CLAIMS = {"poisson": CLAIM, "groups": GROUPS, "dual": DUAL, "schedule": SCHEDULE}
 
 
 @cache
@@ -54,6 +54,7 @@ def _missed(report: CanaryReport, claim: PrivacyGuarantee) -> bool:
         "sampling_rate": claim.sampling.provider_rate,
         "clip": 1.0,
         "correlation": 0.0,
+        "draws": 0.0,
     }
     estimates = ((getattr(report.estimates, name), truth) for name, truth in truths.items())
     return not all(estimate.low <= truth <= estimate.high for estimate, truth in estimates)

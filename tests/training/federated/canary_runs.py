@@ -10,7 +10,7 @@ import numpy as np
 from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import GuaranteeSampling, PrivacyGuarantee
-from pfl_audit.privacy.mechanism import Mechanism
+from pfl_audit.privacy.mechanism import ZEROED, Mechanism
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated.canaries.report import CanaryReport, Family, family_of, report_on
@@ -50,6 +50,17 @@ DUAL = CLAIM.model_copy(
     }
 )
 """A dual variable between rounds: the full noise on every client's message."""
+SCHEDULE = CLAIM.model_copy(
+    update={
+        "noise_multiplier": 1.0,
+        "sampling": GuaranteeSampling(
+            kind="schedule", scheme="providers", client_rate=1.0, provider_rate=1.0, separation=5
+        ),
+        "adjacency": ZEROED,
+        "epsilon": privacy_spent(Sampling(1.0, 1.0, 2), 1.0, 1e-5, kind="schedule").epsilon,
+    }
+)
+"""Every provider in one of five rounds, and noise that is correlated over five."""
 
 
 def manifest(seed: int, canaries: int, guesses: int) -> Manifest:

@@ -16,7 +16,7 @@ from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import GuaranteeSampling, PrivacyGuarantee
-from pfl_audit.privacy.lower_bounds import contradicts
+from pfl_audit.privacy.lower_bounds import Guesses, contradicts, detectable_share, p_value
 from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.training.federated import worker
@@ -25,12 +25,13 @@ from pfl_audit.training.federated.canaries.directions import Directions
 from pfl_audit.training.federated.canaries.estimates import estimate as estimates_of
 from pfl_audit.training.federated.canaries.report import (
     family_of,
+    holm,
     log_likelihood_ratio,
     report_on,
 )
 from pfl_audit.training.federated.canaries.run import Observation
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
-from tests.bench.canary_mutants import FAULTS, contradictions
+from tests.bench.canary_mutants import FAULTS, SETTINGS, contradictions
 from tests.training.federated.canary_runs import (
     CLAIM,
     DUAL,
@@ -196,16 +197,15 @@ def test_covariance_of_draws_is_the_mean_over_pairs_of_rounds() -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", ["one draw for the whole run", "shuffled passes for Poisson draws", "noise halved"])
-def test_faults_of_the_whole_mechanism_are_contradicted(name: str, packed: bool) -> None:
-    """With shares of the noise, and with rounded messages and an adaptive server."""
+def test_faults_of_the_whole_mechanism_are_contradicted(name: str, setting: str) -> None:
     (fault,) = (one for one in FAULTS if one.name == name)
-    assert contradictions(fault, 1, packed=packed)
+    assert contradictions(fault, 1, setting)
 
 
 def test_rounded_messages_and_an_adaptive_server_are_no_contradiction() -> None:
-    assert contradictions(None, 1, packed=True) == ()
+    assert contradictions(None, 1, "messages, NF4, FedAdam") == ()
 
 
 def test_canaries_without_effect_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,6 +320,37 @@ def test_a_changed_manifest_is_refused(change: dict[str, object]) -> None:
 def test_a_manifest_out_of_range_is_refused(arguments: tuple[Any, ...], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         Manifest.draw(*arguments)
+
+
+def test_tests_share_the_error_step_by_step() -> None:
+    """Holm 1979 by its definition, over sorted p-values."""
+    rng = np.random.default_rng(2)
+    for values in rng.choice([0.003, 0.01, 0.012, 0.02, 0.03, 0.2, 0.9], size=(300, 5)):
+        rejected, order = set[str](), np.argsort(values, kind="stable")
+        for place, at in enumerate(order):
+            if values[at] > 0.05 / (5 - place):
+                break
+            rejected.add(str(at))
+        found = holm(lambda level: [str(at) for at in range(5) if values[at] <= level], 5, 0.05)  # noqa: B023
+        assert set(found) == rejected
+
+
+def test_a_run_states_the_share_of_correct_guesses_that_it_finds() -> None:
+    """By drawing guesses of that share."""
+    guesses = Guesses(1000, 50, 0)
+
+    def rejected(some: Guesses) -> bool:
+        return p_value(some, 1.0, 1e-5) <= 0.05 / 7
+
+    share = detectable_share(guesses, rejected)
+    assert share is not None
+    drawn = np.random.default_rng(0).binomial(50, share, size=2000)
+    assert np.mean([rejected(Guesses(1000, 50, int(correct))) for correct in drawn]) == pytest.approx(0.8, abs=0.03)
+    assert detectable_share(guesses, lambda some: p_value(some, 9.0, 1e-5) <= 0.05 / 7) is None
+    report, _ = audited(1)
+    of_epsilon, of_mechanism = report.finds
+    assert of_epsilon is None  # 50 correct guesses of 50 may be had at epsilon 7.98
+    assert of_mechanism is None or of_mechanism > 0.9
 
 
 def test_what_cannot_run_is_refused() -> None:

@@ -112,7 +112,7 @@ def test_a_ledger_holds_one_adjacency(tmp_path: Path) -> None:
     alone, _ = ledger.reserve("first", ["Acme"], fixed)
     both, _ = ledger.reserve("second", ["Acme"], fixed)
     assert both.epsilon > alone.epsilon == fixed.epsilon
-    with pytest.raises(UsageError, match="holds runs of the other adjacency"):
+    with pytest.raises(UsageError, match="holds runs of another adjacency"):
         ledger.reserve("third", ["Acme"], plan_privacy("fl-dp", PRIVATE, PAIRS, 3).mechanism.cost(PRIVATE.delta))
     assert not ledger.holds("third")
 

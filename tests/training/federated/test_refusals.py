@@ -101,7 +101,8 @@ def test_command_survives_sigkill_and_states_its_claim(
     assert 7.99 < claim["epsilon"] <= 8.0
     assert claim["unit"] == "provider"
     assert "add or remove one provider" in claim["adjacency"]
-    assert claim["sampling"] == {"kind": "poisson", "scheme": "providers", "client_rate": 1.0, "provider_rate": 0.5}
+    rates = {"client_rate": 1.0, "provider_rate": 0.5, "separation": None}
+    assert claim["sampling"] == {"kind": "poisson", "scheme": "providers", **rates}
     assert sorted(path.name for path in (tmp_path / "ckpt").iterdir()) == [
         "communication.csv", "config.json", "generation_config.json", "model.safetensors", "spiece.model",
         "training.json",

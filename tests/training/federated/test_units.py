@@ -274,6 +274,7 @@ def test_a_document_in_two_clients_is_refused(queries: list[Query]) -> None:
             ["--sampling", "fixed-size", "--providers-per-round", "2", "--minimum-providers", "3"],
             "accounted for providers",
         ),
+        (["--sampling", "schedule", "--separation", "2"], "schedules are accounted for providers"),
         (["--client-memory", "clgecl"], "gives one gradient"),
     ],
 )

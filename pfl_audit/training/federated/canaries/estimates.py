@@ -34,8 +34,9 @@ class Estimates:
         sampling_rate: Probability that a provider of a participating client is drawn.
         clip: Norm of a clipped update, in clipping norms.
         correlation: Correlation of the noise of two sums, or messages, for the pair among the first 1,000 of them whose
-            correlation is the furthest from 0.
-        draws: Covariance of the draws of a provider in two rounds, times the square of the clip.
+            correlation is the furthest from 0; that which is stated is taken out before.
+        draws: Covariance of the draws of a provider in two rounds, times the square of the clip; of a schedule the mean
+            update in rounds that are not its turn, in clips.
     """
 
     noise_multiplier: Estimate
@@ -58,15 +59,19 @@ def estimate(observation: Observation, coins: NDArray[np.bool_], error: float) -
         coins: Coins of the canaries, bool (canaries,).
         error: Above 0 and below 1.
     """
-    noise = observation.noise
+    noise = observation.independent_noise
     square = float(np.mean(np.square(noise))) if noise.size else 0.0
     sigma = _noise_multiplier(square, noise.size, error)
     included = np.ones_like(coins) if observation.replaced else coins
-    signed = observation.projections * np.where(coins, 1.0, -1.0)
+    signs = np.where(coins, 1.0, -1.0)[included]
     there = observation.active[:, included]
-    present = signed[:, included][there]
-    rate, clip = _rate_and_clip(present, square, noise.size, error)
-    draws = _covariance_of_draws(signed[:, included], there, error)
+    signed = observation.matched[:, included] * signs
+    rate, clip = _rate_and_clip(signed[there], square, noise.size, error)
+    if observation.correlation is None:
+        draws = _covariance_of_draws(signed, there, error)
+    else:
+        outside = observation.projections[:, included] * signs * ~there
+        draws = _mean_over_canaries(outside.sum(axis=0), (~there).sum(axis=0), error)
     return Estimates(sigma, rate, clip, _correlation(noise[:_COMPARED], error), draws)
 
 
@@ -131,9 +136,14 @@ def _covariance_of_draws(signed: NDArray[np.float64], there: NDArray[np.bool_], 
     products = (np.square(centred.sum(axis=0)) - np.square(centred).sum(axis=0)) / 2
     rounds = there.sum(axis=0)
     pairs = rounds * (rounds - 1) / 2
-    total = float(pairs.sum())
-    if signed.shape[1] < 2 or not total:
+    return _mean_over_canaries(products, pairs, error)
+
+
+def _mean_over_canaries(sums: NDArray[np.float64], counts: NDArray[np.float64], error: float) -> Estimate:
+    """Mean of numbers of which each canary has ``counts``, by their sums, both float64 (canaries,)."""
+    total = float(counts.sum())
+    if len(sums) < 2 or not total:
         return Estimate(None, -1.0, 1.0)
-    value = float(products.sum()) / total
-    width = -float(ndtri(error / 2)) * math.sqrt(float(np.square(products - value * pairs).sum())) / total
+    value = float(sums.sum()) / total
+    width = -float(ndtri(error / 2)) * math.sqrt(float(np.square(sums - value * counts).sum())) / total
     return Estimate(value, value - width, value + width)

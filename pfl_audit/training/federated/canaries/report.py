@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.lower_bounds import (
     ERROR,
+    POWER,
     Guesses,
     Mechanism,
     contradicts,
+    detectable_share,
     epsilon_lower_bound,
     mechanism_lower_bound,
     p_value,
@@ -27,7 +30,7 @@ from pfl_audit.training.federated.canaries.estimates import Estimates, estimate
 from pfl_audit.training.federated.canaries.run import Observation
 
 STATEMENTS = 7
-"""Five estimates and two bounds; each has an equal share of the error, so that all hold together."""
+"""Five estimates and two bounds. Each interval has an equal share of the error; tests share it step by step (Holm)."""
 
 Family = Callable[[float], Mechanism]
 """Mechanisms by 1 / sigma, with sampling and rounds as stated."""
@@ -35,7 +38,7 @@ Family = Callable[[float], Mechanism]
 
 @dataclass(frozen=True)
 class CanaryReport:
-    """Report of a run with canaries. All intervals, bounds and contradictions hold together with 95 % confidence.
+    """Report of a run with canaries. Intervals and bounds hold together with 95 % confidence, and so do contradictions.
 
     Attributes:
         claim: The guarantee.
@@ -47,6 +50,8 @@ class CanaryReport:
             Melis and Chaudhuri).
         estimates: Measured parameters of the mechanism.
         contradictions: What the run contradicts, one sentence each.
+        finds: Share of correct guesses that contradicts the stated epsilon, and the stated mechanism, in four of five
+            runs if guesses are independent; None where not even correct guesses alone do.
     """
 
     claim: PrivacyGuarantee
@@ -57,6 +62,7 @@ class CanaryReport:
     epsilon_of_family: float
     estimates: Estimates
     contradictions: tuple[str, ...]
+    finds: tuple[float | None, float | None]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -79,7 +85,13 @@ class CanaryReport:
                 "delta": claim.delta,
                 "confidence": 1 - ERROR,
             },
-            "guesses": {"made": guesses.made, "correct": guesses.correct, "accuracy_of_all": self.accuracy},
+            "guesses": {
+                "made": guesses.made,
+                "correct": guesses.correct,
+                "accuracy_of_all": self.accuracy,
+                "finds_against_epsilon": self.finds[0],
+                "finds_against_the_mechanism": self.finds[1],
+            },
             "estimates": {name: {**found, "stated": stated[name]} for name, found in estimates.items()},
             "guarantee": claim.model_dump(mode="json"),
             "canaries": self.manifest.revealed(),
@@ -89,7 +101,7 @@ class CanaryReport:
 def _finite(found: dict[str, float | None]) -> dict[str, float | None]:
     """An estimate as JSON, with the deviation that four of five such runs find."""
     low, high = (found[end] or 0.0 for end in ("low", "high"))
-    finds = (high - low) / 2 * (1 + float(ndtri(0.8)) / -float(ndtri(ERROR / STATEMENTS / 2)))
+    finds = (high - low) / 2 * (1 + float(ndtri(POWER)) / -float(ndtri(ERROR / STATEMENTS / 2)))
     known = (found | {"finds": None if found["value"] is None else finds}).items()
     return {name: value if value is not None and np.isfinite(value) else None for name, value in known}
 
@@ -113,12 +125,23 @@ def report_on(claim: PrivacyGuarantee, manifest: Manifest, observation: Observat
     correct = (evidence > 0) == manifest.coins
     chosen = np.argsort(-np.abs(evidence), kind="stable")[: manifest.guesses]
     guesses = Guesses(manifest.canaries, manifest.guesses, int(correct[chosen].sum()))
-    found = estimate(observation, manifest.coins, error)
-    contradictions = _contradicted_parameters(claim, found)
-    if p_value(guesses, claim.epsilon, claim.delta) <= error:
-        contradictions.append(f"epsilon is above the stated {claim.epsilon:.4g}")
-    if contradicts(family(1 / claim.noise_multiplier).trade_off, guesses, error):
-        contradictions.append("the guesses are better than the stated mechanism allows")
+    curve = family(1 / claim.noise_multiplier).trade_off
+
+    def against_epsilon(some: Guesses, level: float) -> bool:
+        return p_value(some, claim.epsilon, claim.delta) <= level
+
+    def against_mechanism(some: Guesses, level: float) -> bool:
+        return contradicts(curve, some, level)
+
+    def contradicted(level: float) -> list[str]:
+        texts = _contradicted_parameters(observation, claim, estimate(observation, manifest.coins, level))
+        if against_epsilon(guesses, level):
+            texts.append(f"epsilon is above the stated {claim.epsilon:.4g}")
+        if against_mechanism(guesses, level):
+            texts.append("the guesses are better than the stated mechanism allows")
+        return texts
+
+    finds = [detectable_share(guesses, partial(test, level=error)) for test in (against_epsilon, against_mechanism)]
     return CanaryReport(
         claim,
         manifest,
@@ -126,9 +149,24 @@ def report_on(claim: PrivacyGuarantee, manifest: Manifest, observation: Observat
         float(correct.mean()),
         epsilon_lower_bound(guesses, claim.delta, error),
         mechanism_lower_bound(family, guesses, claim.delta, error),
-        found,
-        tuple(contradictions),
+        estimate(observation, manifest.coins, error),
+        tuple(holm(contradicted, STATEMENTS, ERROR)),
+        (finds[0], finds[1]),
     )
+
+
+def holm(contradicted: Callable[[float], list[str]], number: int, error: float) -> list[str]:
+    """Sentences that tests contradict together with probability ``error`` at most if all are true (Holm 1979).
+
+    Args:
+        contradicted: Sentences that are contradicted, each by a test of this level; a higher one takes none away.
+        number: Number of tests.
+        error: Above 0 and below 1.
+    """
+    found = list[str]()
+    while len(found) < number and len(more := contradicted(error / (number - len(found)))) > len(found):
+        found = more
+    return found
 
 
 def log_likelihood_ratio(observation: Observation, noise: float, rate: float) -> NDArray[np.float64]:
@@ -145,7 +183,7 @@ def log_likelihood_ratio(observation: Observation, noise: float, rate: float) ->
     total = np.zeros(observation.projections.shape[1])
     with np.errstate(divide="ignore"):
         absent, present = np.log1p(-rate), np.log(rate)
-    for values, active in zip(observation.projections, observation.active, strict=True):
+    for values, active in zip(observation.matched, observation.active, strict=True):
         ratio = np.logaddexp(absent, present + (values - 0.5) / noise**2)
         if observation.replaced:
             ratio = ratio - np.logaddexp(absent, present + (-values - 0.5) / noise**2)
@@ -153,7 +191,7 @@ def log_likelihood_ratio(observation: Observation, noise: float, rate: float) ->
     return total
 
 
-def _contradicted_parameters(claim: PrivacyGuarantee, found: Estimates) -> list[str]:
+def _contradicted_parameters(observation: Observation, claim: PrivacyGuarantee, found: Estimates) -> list[str]:
     """Sentences on the estimates whose intervals lie on the wrong side of what is stated."""
     noise, rate, noun = claim.noise_multiplier, claim.sampling.provider_rate, unit_words(claim.unit).noun
     value = {name: one["value"] or 0.0 for name, one in asdict(found).items()}
@@ -173,7 +211,9 @@ def _contradicted_parameters(claim: PrivacyGuarantee, found: Estimates) -> list[
         ),
         (
             not found.draws.low <= 0 <= found.draws.high,
-            f"draws of two rounds depend on each other: their covariance is {value['draws']:.3g}",
+            f"draws of two rounds depend on each other: their covariance is {value['draws']:.3g}"
+            if observation.correlation is None
+            else f"providers take part when it is not their turn, with {value['draws']:.3g} of an update a round",
         ),
     )
     return [text for contradicted, text in sentences if contradicted]

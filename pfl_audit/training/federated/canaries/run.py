@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from pfl_audit.errors import AuditError, NotAuditableError, UsageError
 from pfl_audit.privacy.canary_coins import Manifest
+from pfl_audit.privacy.correlation import Correlation
 from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.mechanism import Mechanism
 from pfl_audit.privacy.mechanism_parts import Clip, Codec, Dual
@@ -52,15 +53,30 @@ class Observation:
     Attributes:
         projections: On the directions of the canaries, float64 (rounds, canaries): of the noisy sum, or, where every
             client's message has the full noise, of the message of the canary's client.
-        active: Whether the client of a canary takes part in a round, bool (rounds, canaries).
+        active: Whether the client of a canary takes part in a round, and it is the turn of the canary where a schedule
+            decides, bool (rounds, canaries).
         noise: On directions that no update has, float64 (n, m): a row for the sum of each round, or for each message.
         replaced: Whether the coin of a canary decides the sign of its update, and not whether it has one.
+        correlation: Correlation of the noise over the rounds of a schedule; None where providers are drawn.
     """
 
     projections: NDArray[np.float64]
     active: NDArray[np.bool_]
     noise: NDArray[np.float64]
     replaced: bool = False
+    correlation: Correlation | None = None
+
+    @property
+    def matched(self) -> NDArray[np.float64]:
+        """Projections of which those of a canary's turns hold all of its updates, float64 (rounds, canaries)."""
+        return self.projections if self.correlation is None else self.correlation.matched(self.projections)
+
+    @property
+    def independent_noise(self) -> NDArray[np.float64]:
+        """The noise without its correlation over rounds, float64 (n, m)."""
+        if self.correlation is None or not self.noise.size:
+            return self.noise
+        return self.correlation.whiten(self.noise.reshape(len(self.projections), -1)).reshape(self.noise.shape)
 
 
 class _CanaryTrainer:
@@ -172,7 +188,11 @@ def _federation(
         noise=mechanism.noise.carrier,
         noise_seed=noise_seed,
     )
-    if mechanism.kind == "fixed-size":
+    if mechanism.kind == "schedule":
+        bands = len(mechanism.noise.strategy)
+        privacy = replace(privacy, sampling="schedule", separation=mechanism.draw.separation, bands=bands)
+        privacy = replace(privacy, denominator=denominator)
+    elif mechanism.kind == "fixed-size":
         taking, providers = _groups(mechanism, canaries, clients)
         settings = replace(settings, clients_per_round=taking)
         privacy = replace(
@@ -235,6 +255,7 @@ def _observe(
     plan, stream = federation.plan(clients), federation.stream()
     if plan is None:
         raise AssertionError("the settings are those of a private run")
+    plan = replace(plan, mechanism=mechanism)
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     path = federation.out / STATE_FILE
     server = Server(federation.settings, range(count), plan, stream, path, federation.digest)
@@ -242,7 +263,8 @@ def _observe(
     state = ServerState(torch.zeros(directions.size))
     seen = np.zeros((mechanism.rounds, every))
     active = np.empty(seen.shape, dtype=np.bool_)
-    home = np.arange(every) % count
+    home, separation = np.arange(every) % count, mechanism.draw.separation or 1
+    turns = np.array([int(stream.turns(separation, number % count, [number])[0]) for number in range(every)])
     still = np.append(~included, np.ones(every - len(coins), dtype=np.bool_))
     noise = list[NDArray[np.float64]]()
 
@@ -259,7 +281,7 @@ def _observe(
         for at in range(mechanism.rounds):
             state.weights = torch.zeros(directions.size)
             server.run_round(state, engine, lambda _: None)
-            active[at] = np.isin(home, state.taken[-1])
+            active[at] = np.isin(home, state.taken[-1]) & (turns == at % separation)
             if not whole:
                 seen[at] = directions.project((applied.update * (plan.denominator / bound)).numpy())
                 noise.append(seen[at, still])
@@ -269,7 +291,9 @@ def _observe(
             "the noisy sums are not finite", "Check clip, noise multiplier and denominator of the guarantee"
         )
     canaries = slice(manifest.canaries)
-    return Observation(seen[:, canaries], active[:, canaries], np.array(noise).reshape(-1, still.sum()), replaced)
+    alone = np.array(noise).reshape(-1, still.sum())
+    correlation = mechanism.correlation if mechanism.kind == "schedule" else None
+    return Observation(seen[:, canaries], active[:, canaries], alone, replaced, correlation)
 
 
 def _client(number: int, canaries: range, included: NDArray[np.bool_]) -> Client:

@@ -143,7 +143,7 @@ class Agreement:
         """Smallest and largest number of clients of a round of this phase, including clients that may be missing."""
         if self.privacy is not None and self.privacy.sampling == "clients":
             return 1, self.clients
-        take_all = self.privacy is not None and self.privacy.sampling == "providers"
+        take_all = self.privacy is not None and self.privacy.sampling in ("providers", "schedule")
         drawn = self.clients if take_all else min(self.settings.clients_drawn(self.clients), self.clients)
         return drawn, drawn
 

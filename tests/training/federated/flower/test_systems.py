@@ -21,6 +21,22 @@ GROUPS = replace(PRIVATE, sampling="fixed-size", providers_per_round=2, minimum_
 
 
 @pytest.mark.slow
+def test_correlated_noise_ends_with_the_local_model(parties: Parties) -> None:
+    """A client that starts a process for every round draws the noise of the rounds before again."""
+    agreement = parties.agreement(
+        replace(PRIVATE, sampling="schedule", separation=3), settings=replace(QUICK, rounds=4)
+    )
+    ours, local = parties.lead("flower", agreement), parties.local("local", agreement)
+    parties.require_equal("flower", "local")
+    assert ours["privacy"] == {**local["privacy"], "composed": None}  # clients keep ledgers
+    assert len(Mechanism.model_validate(ours["privacy"]["mechanism"]).noise.strategy) == 3
+    with pytest.raises(UsageError, match="grid of a secure sum is accounted for noise of a round by itself"):
+        replace(agreement, secure=True).check()
+    with pytest.raises(UsageError, match="noise that later rounds take back needs every client in each"):
+        replace(agreement, quorum=2).check()
+
+
+@pytest.mark.slow
 def test_groups_and_duals_end_with_the_local_model(parties: Parties) -> None:
     seen: set[str] = set()
 
