@@ -10,10 +10,10 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from pfl_audit.cli.console import note
 from pfl_audit.registry import ExtensionWarning
@@ -24,9 +24,6 @@ _GRACE = 5.0
 _last = -_GRACE
 _COMMAND = re.compile(r"(?:\A|[\r\n])\s*:(?=:)|##(?=\[)")
 """Beginning of a command to GitHub's runner: ``::name`` at the start of a line, ``##[name]`` anywhere."""
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def restrain() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from pydantic import JsonValue
 from pfl_audit.core.redaction import visible
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import is_there, read_json
+from pfl_audit.models.settings import nested
 from pfl_audit.privacy.guarantee import GuaranteeReview
 from pfl_audit.privacy.record_text import NO_PRIVACY, without_free_text
 from pfl_audit.privacy.review import review_record
@@ -43,7 +45,7 @@ def read_training(path: Path) -> tuple[dict[str, JsonValue] | None, GuaranteeRev
         return None, None
     try:
         content = read_json(path, limit=_LARGEST)
-        if _values(content) > _MOST_VALUES:
+        if sum(1 for _ in islice(nested(content), _MOST_VALUES + 1)) > _MOST_VALUES:
             raise AuditError(f"{path} holds more than {_MOST_VALUES:,} values", "Get it from its source again")
         record = _harmless(content)
         if not isinstance(record, dict):
@@ -96,15 +98,3 @@ def _harmless(value: JsonValue, depth: int = 0) -> JsonValue:
     if isinstance(value, int | float) and not -_LARGEST_NUMBER <= value <= _LARGEST_NUMBER:
         return None
     return value
-
-
-def _values(content: JsonValue) -> int:
-    """Number of values, as far as it matters whether they are too many."""
-    left = [content]
-    count = 0
-    while left and count <= _MOST_VALUES:
-        value = left.pop()
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        left.extend(inner)
-        count += 1 + len(inner)
-    return count
