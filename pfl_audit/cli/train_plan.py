@@ -33,10 +33,9 @@ def show_plan(
     parties = f"{len(plan['clients'])} clients, {plan['rounds']} rounds" if plan["clients"] else "all in one place"
     after = f" after {first['rounds']} of self-pretraining" if first and plan["clients"] else ""
     lines = [f"{plan['mode']}: {parties}{after}"]
-    lines += [
-        f"  client {held['client']}: {held['providers']} providers, {held['queries']} queries"
-        for held in plan["clients"]
-    ]
+    for held in plan["clients"]:
+        counted = (f"{count} {name}" for name, count in held.items() if name != "client")
+        lines.append(f"  client {held['client']}: {', '.join(counted)}")
     lines.append(f"trained: {plan['trained']['numbers']:,} numbers in {plan['trained']['tensors']} tensors")
     if sent := plan.get("communication"):
         papers = sent["papers_way"]

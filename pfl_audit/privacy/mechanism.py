@@ -16,19 +16,7 @@ from pfl_audit.errors import UsageError
 from pfl_audit.privacy.accounting import Accounting, PrivacySpent, privacy_spent
 from pfl_audit.privacy.correlation import Correlation, optimal_strategy
 from pfl_audit.privacy.guarantee import Rate, Rounds
-from pfl_audit.privacy.mechanism_parts import (
-    CODECS,
-    AnyPart,
-    Codec,
-    Dual,
-    Gradient,
-    Noise,
-    One,
-    Stage,
-    Sum,
-    said,
-    shown,
-)
+from pfl_audit.privacy.mechanism_parts import CODECS, AnyPart, Codec, Noise, One, Stage, Sum, said, shown
 from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.renyi_filter import RunCost
 from pfl_audit.privacy.rounding import rounding_loss
@@ -100,7 +88,6 @@ class Mechanism(BaseModel):
         if len({(phase.part(Noise), phase.part(Sum), phase.part(Codec)) for phase in self.phases}) > 1:
             raise UsageError("both phases need the same noise, codec and sum", "Use the same settings for both phases")
         self._check_shares()
-        self._check_unit()
         return self
 
     def _check_order(self, phase: Phase) -> None:
@@ -112,6 +99,8 @@ class Mechanism(BaseModel):
         kinds = [one.part for one in phase.parts]
         if stage != "model" or len(set(kinds)) < len(kinds) or "codec" not in kinds:
             raise UsageError("the parts do not lead once from an update to the weights", "Order the parts")
+        if ("gradient" in kinds) != (self.unit != "provider") or {"gradient", "local"} <= set(kinds):
+            raise UsageError("a provider trains, and a document or a question gives one gradient", "Correct the parts")
         if phase.part(Codec).lossy and self._shared(phase):
             raise UsageError(
                 f"messages in {shown(phase.part(Codec).name)} would be rounded with only a share of the noise each, "
@@ -125,19 +114,25 @@ class Mechanism(BaseModel):
 
     def _check_shares(self) -> None:
         noise, total, codec = self.noise, self.sum, self.phases[-1].part(Codec)
-        dual = any(isinstance(one, Dual) for phase in self.phases for one in phase.parts)
+        dual = any(one.part == "dual" for phase in self.phases for one in phase.parts)
         draw, bands = self.draw, len(noise.strategy)
         whole = draw.kind != "fixed-size" and draw.client_rate == 1
         certain = draw.separation is not None and draw.client_rate == draw.provider_rate == 1
+        drawn = "schedules" if draw.separation is not None else "groups of a fixed size"
         full = noise.carrier == "message"
         # fmt: off
         refused = (
             (dual and not full, "a dual variable between rounds needs full noise on every message", "--noise sum"),
             (dual and len(self.phases) > 1, "a dual variable between rounds is of private runs of one phase",
              "--client-memory or --pretrain"),
-            (draw.kind != "poisson" and len(self.phases) > 1,
-             f"{'groups of a fixed size' if draw.separation is None else 'schedules'} are accounted for one phase",
-             "--pretrain"),
+            (dual and self.unit != "provider", "a dual variable goes with local training, and a gradient has none",
+             "--client-memory"),
+            (draw.kind != "poisson" and self.unit != "provider",
+             f"{drawn} are accounted for providers, and the unit is a {UNITS[self.unit].noun}",
+             f"--sampling {draw.kind}"),
+            (self.unit == "example" and len(self.phases) > 1,
+             "self-pretraining reads pages, which several questions share", "--pretrain, or choose --unit document"),
+            (draw.kind != "poisson" and len(self.phases) > 1, f"{drawn} are accounted for one phase", "--pretrain"),
             ((draw.kind == "schedule") != certain or (draw.kind != "schedule" and draw.separation is not None),
              "a schedule has a separation, and nothing else is drawn with one", "--separation"),
             (bands > (draw.separation or 1),
@@ -157,27 +152,6 @@ class Mechanism(BaseModel):
         for refuse, problem, option in refused:
             if refuse:
                 raise UsageError(problem, f"Leave out {option}")
-
-    def _check_unit(self) -> None:
-        """A provider trains by itself; a document or an example gives one gradient."""
-        parts, noun = [one for phase in self.phases for one in phase.parts], UNITS[self.unit].noun
-        gradients = sum(isinstance(one, Gradient) for one in parts)
-        # fmt: off
-        refused = (
-            (gradients != (0 if self.unit == "provider" else len(self.phases)),
-             f"the update of a {noun} is {'no' if self.unit == 'provider' else 'one'} gradient", "Correct the parts"),
-            (gradients and any(isinstance(one, Dual) for one in parts),
-             "a dual variable goes with local training, and a gradient has none", "Leave out --client-memory"),
-            (gradients and self.draw.kind != "poisson",
-             f"{'schedules' if self.draw.separation else 'groups of a fixed size'} are accounted for providers, and "
-             f"the unit is a {noun}", f"Leave out --sampling {self.draw.kind}"),
-            (self.unit == "example" and len(self.phases) > 1,
-             "self-pretraining reads pages, which several questions share", "Choose --unit document"),
-        )
-        # fmt: on
-        for refuse, problem, remedy in refused:
-            if refuse:
-                raise UsageError(problem, remedy)
 
     @classmethod
     def of(

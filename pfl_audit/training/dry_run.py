@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from pfl_audit.models.memory import peak_memory
+from pfl_audit.privacy.units import UNITS
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated import communication
 from pfl_audit.training.federated.clients import Client
@@ -70,10 +71,11 @@ def _plan_federated(federation: Federation, training: Training) -> dict[str, Any
     clients, trainable = federation.clients(training.train), training.trainable
     plan = federation.agree(clients, training.progress)
     sent = _expected_messages(federation, plan, len(clients))
+    noun = UNITS[plan.mechanism.unit if plan else "provider"].noun
     plan_record: dict[str, Any] = {
         "mode": federation.mode,
         "clients": [
-            {"client": client.number, "providers": len(client.providers), "queries": sum(map(len, client.providers))}
+            {"client": client.number, f"{noun}s": len(client.providers), "queries": sum(map(len, client.providers))}
             for client in clients
         ],
         "rounds": federation.settings.rounds,

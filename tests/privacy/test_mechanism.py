@@ -321,6 +321,7 @@ def test_a_record_of_documents_holds_and_its_unit_is_part_of_it() -> None:
         assert worth(record) == "contradicted"
 
 
+@pytest.mark.slow
 def test_the_accountant_of_documents_is_not_below_an_independent_one_in_40_settings() -> None:
     """dp-accounting's optimistic estimate is a lower bound of epsilon."""
     rng = np.random.default_rng(45)

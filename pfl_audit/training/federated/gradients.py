@@ -44,7 +44,6 @@ class GradientTrainer(LocalTrainer):
                 break
             torch.autograd.backward(loss)
         update = _minus_gradient([parameter.grad for parameter in self.trainable.parameters], self.trainable)
-        self.model.network.zero_grad()
         self.model.network.eval()
         if not math.isfinite(total):
             return torch.full_like(weights, torch.nan), math.nan

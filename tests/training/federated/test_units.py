@@ -196,6 +196,7 @@ def test_a_run_by_document_states_its_unit_everywhere(
         federate("other", "central-dp", replace(SECRET, unit="provider"), QUICK)
 
 
+@pytest.mark.slow
 def test_delta_is_compared_with_the_number_of_units(federate: Federate) -> None:
     said = {}
     for unit in ("provider", "example"):
@@ -210,6 +211,7 @@ def test_delta_is_compared_with_the_number_of_units(federate: Federate) -> None:
     assert "questions: disclosing one question" in said["example"][0]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "privacy",
     [
@@ -234,6 +236,7 @@ def test_federations_of_documents_hold_and_survive_update_canaries(federate: Fed
     assert not report_on(claim, manifest, observation, family_of(claim)).contradictions
 
 
+@pytest.mark.slow
 def test_a_phase_of_self_pretraining_and_planted_canaries_go_with_documents(federate: Federate) -> None:
     settings = replace(SIMPLE, rounds=1)
     phase = Pretraining("tm", pretrain_rounds=1)

@@ -54,6 +54,17 @@ def test_groups_and_duals_end_with_the_local_model(parties: Parties) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("secure", [False, True])
+def test_documents_are_units_over_a_network_as_well(parties: Parties, secure: bool) -> None:
+    settings = replace(QUICK, local_steps=None, optimizer="sgd", learning_rate=1.0)
+    agreement = parties.agreement(replace(PRIVATE, unit="document"), settings=settings, secure=secure)
+    ours, local = parties.lead("flower", agreement), parties.local("local", agreement)
+    parties.require_equal("flower", "local", rtol=0.0, atol=1e-4)
+    assert ours["privacy"]["unit"] == local["privacy"]["unit"] == "document"
+    assert ours["privacy"]["mechanism"]["phases"][0]["parts"][0] == {"part": "gradient"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("privacy", [None, replace(PRIVATE, noise="message")])
 def test_rounded_messages_end_with_the_local_model(parties: Parties, privacy: PrivacySettings | None) -> None:
     """Adapters whose random halves both sides draw; the model is sent as its difference from the start."""
