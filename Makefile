@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 # Two processes of pytest; some containers forbid bytecode, and each would then compile all of the package and all tests.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-all durations check docs bench bench-gpu bench-null fixtures format clean
+.PHONY: help demo test test-all durations check docs bench bench-gpu bench-null fixtures format lock wheel sbom clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,6 +56,22 @@ fixtures: $(VENV)/.developed ## Rebuild everything in fixtures/ from seeds (hour
 format: $(VENV)/.developed ## Format the source
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+lock: $(VENV)/.developed ## Resolve what the container installs, with hashes, into requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --quiet --extra documents --extra endpoint --extra lora --constraint constraints.txt \
+		--python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-annotate --no-emit-index-url \
+		--no-emit-find-links --custom-compile-command "make lock" --output-file requirements.lock
+
+wheel: ## Build the wheel into dist/
+	rm -rf build/lib
+	PIP_CONSTRAINT=constraints.txt $(PYTHON) -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
+
+sbom: ## State what the container installs as CycloneDX, dist/pfl-audit.cdx.json, beside the wheel
+	@mkdir -p dist
+	$(PYTHON) -m venv build/sbom
+	build/sbom/bin/python -m pip --disable-pip-version-check install --quiet cyclonedx-bom==7.5.0
+	build/sbom/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-reproducible \
+		--output-format JSON --output-file dist/pfl-audit.cdx.json
 
 clean: ## Remove what was built
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

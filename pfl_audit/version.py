@@ -5,7 +5,9 @@ from __future__ import annotations
 import platform
 
 __version__ = "0.1.0"
-_PACKAGES = ("torch", "transformers", "scikit-learn", "numpy", "pandas", "rapidfuzz", "pillow", "sentencepiece")
+_PACKAGES = (
+    "torch", "transformers", "scikit-learn", "numpy", "pandas", "Levenshtein", "rapidfuzz", "pillow", "sentencepiece",
+)  # fmt: skip
 
 
 def package_versions() -> dict[str, str]:

@@ -9,6 +9,7 @@ from pfl_audit.core.contradiction import most_allowed, surest_bounded
 from pfl_audit.core.numbers import interval, number
 from pfl_audit.core.results import Check, Metric, Results, Table
 from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, PrivacyGuarantee
+from pfl_audit.privacy.units import unit_words
 from pfl_audit.reports.words import slice_name
 
 _WORDS: Final = {
@@ -21,7 +22,7 @@ _WORDS: Final = {
 }
 _ACCOUNTING: Final = {
     "valid": "valid: the adversary knows which clients took part",
-    "published": "published: as if every provider were drawn independently; no guarantee where clients are sampled",
+    "published": "published: as if every unit were drawn independently; no guarantee where clients are sampled",
 }
 _PRIORS: Final = (1e-4, 1e-3, 1e-2, 1e-1, 0.5)
 _MARKS: Final = {
@@ -117,23 +118,23 @@ def _stated(claim: PrivacyGuarantee) -> tuple[tuple[str, str], ...]:
         (
             "Mechanism",
             f"{claim.rounds} rounds, noise multiplier {claim.noise_multiplier:.12g}, clip {claim.clip:g}; a round has "
-            f"{_drawn(claim.sampling)}{carrier}",
+            f"{_drawn(claim.sampling, unit_words(claim.unit).noun)}{carrier}",
         ),
         ("All runs, as stated", _all_runs(claim)),
     )
 
 
-def _drawn(sampling: GuaranteeSampling) -> str:
+def _drawn(sampling: GuaranteeSampling, noun: str) -> str:
     """Who takes part in a round."""
     clients, providers = f"{sampling.client_rate:g}", f"{sampling.provider_rate:g}"
     if sampling.kind == "fixed-size":
-        return f"a share of {clients} of the clients, and of {providers} of the providers of each, without replacement"
+        return f"a share of {clients} of the clients, and of {providers} of the {noun}s of each, without replacement"
     if sampling.separation is not None:
-        return f"every client, and each of its providers in one of {sampling.separation} rounds"
+        return f"every client, and each of its {noun}s in one of {sampling.separation} rounds"
     of = "every client" if sampling.client_rate == 1 else f"each client with probability {clients}"
     if sampling.provider_rate == 1:
-        return f"{of}, with all its providers"
-    return f"{of}, and each of its providers with probability {providers}"
+        return f"{of}, with all its {noun}s"
+    return f"{of}, and each of its {noun}s with probability {providers}"
 
 
 def _all_runs(claim: PrivacyGuarantee) -> str:
@@ -171,12 +172,13 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
     """Largest balanced accuracy that the guarantee allows, and the largest that was measured."""
     if review.claimed_accuracy is None:
         return ()
-    allowed = f"{_share(review.claimed_accuracy)} balanced accuracy of any attack"
+    units = "its unit" if review.claim is None else f"{unit_words(review.claim.unit).noun}s"
+    allowed = f"{_share(review.claimed_accuracy)} balanced accuracy of any attack on {units}"
     if review.largest_accuracy is not None:
         allowed += f"; the mechanism that is stated allows {_share(review.largest_accuracy)}"
-    best = surest_bounded(results.checks)
+    best = surest_bounded(results.checks, "" if review.claim is None else review.claim.unit)
     if best is None:
-        return ("The guarantee allows", allowed), ("Measured", "no membership attack ran")
+        return ("The guarantee allows", allowed), ("Measured", f"no membership attack on {units} ran")
     kept = {name: value for name, value in best.metric.slice.items() if name != "model"}
     what = " · ".join(filter(None, (best.check.title, slice_name(kept))))
     measured = f"{number(best.metric)} {interval(best.metric)} ({what})"
@@ -198,18 +200,19 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
 
 
 def _reconstruction(review: GuaranteeReview) -> Table | None:
-    """How likely a value of one provider may be put back, by how likely it is guessed without the model."""
+    """How likely a value of one unit may be put back, by how likely it is guessed without the model."""
     shown = [one for one in review.reconstruction if one.prior in _PRIORS]
     if not shown:
         return None
+    noun = unit_words(review.claim.unit if review.claim else "").noun
     return Table(
         title="Reconstruction that the guarantee allows",
-        columns=["guessed without the provider", "put back at most", "by epsilon alone"],
+        columns=[f"guessed without the {noun}", "put back at most", "by epsilon alone"],
         rows=[
             [_share(one.prior), "–" if one.by_mechanism is None else _share(one.by_mechanism), _share(one.by_epsilon)]
             for one in shown
         ],
-        note="Largest chance that any attacker puts back a value that one provider alone holds, by the trade-off "
+        note=f"Largest chance that any attacker puts back a value that one {noun} alone holds, by the trade-off "
         "curve of the stated mechanism. 100 % by epsilon alone says nothing.",
     )
 
@@ -231,7 +234,9 @@ def _put_back(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
             f"{interval(guessed)} without training ({check.title})"
         )
         prior = next((one for one in review.reconstruction if one.prior >= guessed.ci[1]), None)
-        if prior is not None and prior.by_mechanism is not None:
+        # A value of a company may stand on many of its documents, of which the guarantee of one says nothing.
+        of_company = review.claim is not None and not unit_words(review.claim.unit).coarser
+        if prior is not None and prior.by_mechanism is not None and of_company:
             text += f"; of what is guessed with {_share(prior.prior)}, {_share(prior.by_mechanism)} may come back"
             if most.ci is not None and most.ci[0] > prior.by_mechanism:
                 text += ": more than the guarantee allows, and not explained by it"

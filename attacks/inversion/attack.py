@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.attacks.inversion.specs import ANALYTIC, FEDERATION, SEARCHES, STRINGS, TEXT, WORDS
+from pfl_audit.attacks.inversion.specs import ANALYTIC, FEDERATION, SEARCHES, TEXT, WORDS
 
 if TYPE_CHECKING:
     from pfl_audit.attacks.inversion.context import GradientContext
@@ -20,7 +20,7 @@ class InversionAttack:
 
     name = "inversion"
     subject = "gradients"
-    specs = (TEXT, ANALYTIC, WORDS, STRINGS, FEDERATION, *SEARCHES.values())
+    specs = (TEXT, ANALYTIC, WORDS, FEDERATION, *SEARCHES.values())
     Settings = InversionSettings
 
     def run(self, context: GradientContext, settings: InversionSettings) -> list[Check]:

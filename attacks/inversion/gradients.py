@@ -141,7 +141,7 @@ def _calls(inputs: GradientInputs, job: AuditJob, held: Held, templates: tuple[T
 
 
 def observation_key(model: GradientModel, observation: Observation) -> str:
-    """SHA-256 of what searches and strings read of an observation, for records of what they recovered from it.
+    """SHA-256 of what searches read of an observation, for records of what they recovered from it.
 
     Weights that training changed (``GradientInputs.stage``) are in it by the gradient, which is theirs alone. What is
     stated of local steps and dropout is not: only what reads rows and spans takes it into account, and is not kept.

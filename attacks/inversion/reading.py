@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.models.auto.folder import check_settings
 from pfl_audit.models.rapid_ocr import open_rapidocr
-from pfl_audit.models.settings import LARGEST_SIZE
-from pfl_audit.models.weights import read_settings, tensor_names
+from pfl_audit.models.settings import LARGEST_SIZE, nested
+from pfl_audit.models.weights import read_config, read_settings, tensor_names
 from pfl_audit.version import __version__
 
 Pixels = NDArray[np.uint8]
@@ -146,6 +147,7 @@ class TrOcr:
         tensor_names(folder)
         for name in _TROCR_SETTINGS:
             _refuse_large_numbers(folder / name)
+        check_settings(folder, read_config(folder))
         try:
             from transformers import AutoImageProcessor, AutoTokenizer, VisionEncoderDecoderModel
 
@@ -203,12 +205,9 @@ def _refuse_large_numbers(path: Path) -> None:
     Raises:
         AuditError: It does, or cannot be read.
     """
-    level = [read_settings(path)]
-    while level:
-        if any(isinstance(item, int | float) and abs(item) > LARGEST_SIZE for item in level):
+    for _, _, value in nested(read_settings(path)):
+        if isinstance(value, int | float) and abs(value) > LARGEST_SIZE:
             raise AuditError(f"{path} holds a number that is too large", "Get it from the checkpoint's source again")
-        inside = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
-        level = [part for parts in inside for part in parts]
 
 
 def open_engine(name: str = "rapidocr", weights: Path | None = None) -> ReadingEngine:

@@ -24,9 +24,7 @@ from pfl_audit.attacks.inversion.rounds.present import messages_check
 from pfl_audit.attacks.inversion.rounds.read import read_messages
 from pfl_audit.attacks.inversion.scoring import Scored, pack, scored_by, scoring, unpack
 from pfl_audit.attacks.inversion.settings import InversionSettings
-from pfl_audit.attacks.inversion.specs import ANALYTIC, FEDERATION, STRINGS, TEXT, WORDS
-from pfl_audit.attacks.inversion.strings import audit
-from pfl_audit.attacks.inversion.strings.present import strings_check
+from pfl_audit.attacks.inversion.specs import ANALYTIC, FEDERATION, TEXT, WORDS
 from pfl_audit.attacks.inversion.texts import given_for
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.failures import failure
@@ -71,8 +69,6 @@ def run_check(work: Runner, spec: CheckSpec) -> Check:
         if spec.id == WORDS.id:
             found = bag.attack(work.context)
             return bag_check(spec, work.context, found, bounds_of(work.context))
-        if spec.id == STRINGS.id:
-            return strings_check(spec, work.context, audit.attack(work.context), bounds_of(work.context))
         return work.say.search(spec, _search(work.context, work.settings, work.readers, spec))
     except Exception as error:  # a method that fails never stops another
         return spec.not_run(*failure(error, spec.id, work.context))

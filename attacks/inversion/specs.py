@@ -54,19 +54,6 @@ WORDS = CheckSpec(
     optional=True,
     review=_REVIEW,
 )
-STRINGS = CheckSpec(
-    "inversion.strings",
-    "Strings of private fields, by the span of the page's patches",
-    frozenset({Capability.GRADIENT, GRADIENT}),
-    {
-        "knows": "how pixels reach the model, and the empty form that the client filled in",
-        "sees": "an update of one client or of several, as a server of federated learning does",
-        "does": "sets text into the fields, letter by letter, and tests its patches against the gradient of the patch "
-        "projection",
-    },
-    review=_REVIEW,
-    on_request="a search of minutes a page, for models of large patches",
-)
 FEDERATION = CheckSpec(
     "inversion.messages",
     "Words and coordinates of clients' pages in the messages of a federation",

@@ -45,7 +45,7 @@ def metrics(outcome: Outcome, model: str, unit: Unit) -> list[Metric]:
             **resampled_over(unit.many),
             chance=chances.get(name, float(name.split()[2]) / 100 if name.startswith("TPR") else None),
             about={"s": outcome.s, "model": model},
-            role=role_of(name, model, unit),
+            role=role_of(name, model),
             seeds=len(outcome.trials),
             std=outcome.spread.get(name),
             note=outcome.notes.get(name),
@@ -54,10 +54,9 @@ def metrics(outcome: Outcome, model: str, unit: Unit) -> list[Metric]:
     ]
 
 
-def role_of(name: str, model: str, unit: Unit) -> Role | None:
-    """Balanced accuracy on the model under audit is what a privacy guarantee for providers bounds."""
-    bounded = name == "balanced accuracy" and model == "target" and unit is PROVIDER
-    return "bounded" if bounded else None
+def role_of(name: str, model: str) -> Role | None:
+    """Balanced accuracy on the model under audit is what a privacy guarantee for its unit bounds."""
+    return "bounded" if name == "balanced accuracy" and model == "target" else None
 
 
 def left_out(s: int, members: int, others: int, unit: Unit) -> Metric:

@@ -139,7 +139,7 @@ def metrics(decision: Decision, control: str, unit: Unit) -> list[Metric]:
             **resampled_over(unit.many),
             chance=0.5,
             about={"attack": title, "model": model},
-            role=role_of(called, model, unit),
+            role=role_of(called, model),
         )
         for model, (called, form, found) in shown.items()
     ]

@@ -17,6 +17,8 @@ from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.core.settings import Settings, read_settings
 from pfl_audit.errors import EXIT_FINDING, EXIT_NOT_AUDITED, AuditError, NotAuditableError, UsageError
 from pfl_audit.inputs import require_input
+from pfl_audit.privacy.tuning import TrialsDrawn
+from pfl_audit.privacy.units import PrivacyUnit, unit_words
 
 if TYPE_CHECKING:
     from pfl_audit.privacy.accounting import PrivacySpent
@@ -35,17 +37,17 @@ class AccountSettings(Settings):
     model_config = ConfigDict(allow_inf_nan=True)  # accounting names what is wrong with such a number
 
     sampling_rate: float | None = Field(
-        default=None, description="Sampling probability of a provider per round, drawn independently."
+        default=None, description="Sampling probability of a unit per round, drawn independently."
     )
     client_rate: float | None = Field(
         default=None, description="Instead: participation probability of a client per round."
     )
     provider_rate: float | None = Field(
-        default=None, description="Sampling probability of a provider in a participating client."
+        default=None, description="Sampling probability of a unit in a participating client."
     )
     steps: int | None = Field(default=None, description="Number of rounds.")
     delta: float | None = Field(
-        default=None, description="Target delta of the (epsilon, delta) guarantee, below 1 / providers."
+        default=None, description="Target delta of the (epsilon, delta) guarantee, below 1 / units."
     )
     epsilon: float | None = Field(default=None, description="Target epsilon; returns the noise multiplier.")
     sigma: float | None = Field(default=None, description="Noise multiplier; returns epsilon.")
@@ -55,7 +57,8 @@ class AccountSettings(Settings):
     accountant: Literal["auto", "prv", "renyi"] = Field(
         default="auto", description="Accountant of the upper bound; auto: the smaller of PLD and Rényi."
     )
-    providers: int | None = Field(default=None, ge=1, description="Number of providers, to check delta.")
+    unit: PrivacyUnit = Field(default="provider", description="Unit of privacy that is drawn, clipped and protected.")
+    providers: int | None = Field(default=None, ge=1, description="Number of units, to check delta.")
     fixed_size: bool = Field(
         default=False, description="Groups of a fixed size are drawn; protects against replacing a provider."
     )
@@ -71,8 +74,16 @@ class AccountSettings(Settings):
         default=None,
         gt=0,
         lt=1,
-        description="Chance to guess a value without its provider; returns the largest chance to reconstruct it.",
+        description="Chance to guess a value without its unit; returns the largest chance to reconstruct it.",
     )
+    trials: float | None = Field(
+        default=None,
+        description="Trials of a search over hyper-parameters, of which the best is released; a mean if drawn.",
+    )
+    trials_drawn: TrialsDrawn = Field(
+        default="fixed", description="Number of trials: fixed, or drawn beforehand from a distribution."
+    )
+    trials_shape: float = Field(default=1.0, description="Shape of negative-binomial: 1 geometric, 0 logarithmic.")
     review: Path | None = Field(default=None, description="Review the guarantee of this training.json or checkpoint.")
     ledger: Path | None = Field(default=None, description="Show what the runs in this budget ledger have spent.")
 
@@ -98,7 +109,7 @@ def account_command() -> Callable[..., None]:
         else:
             _account(choice, as_json=as_json, quiet=bool(given["quiet"]))
 
-    account.__doc__ = """Account for provider-level differential privacy: noise for an epsilon, or the reverse.
+    account.__doc__ = """Account for the differential privacy of a training: noise for an epsilon, or the reverse.
 
     Example: pfl-audit account --sampling-rate 0.2 --steps 10 --delta 1e-5 --epsilon 8
     """
@@ -117,15 +128,20 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
     from pfl_audit.privacy.guarantee import guarantee_warnings
     from pfl_audit.privacy.pld import SampledGaussian
     from pfl_audit.privacy.reconstruction import largest_by_epsilon, largest_reconstruction
+    from pfl_audit.privacy.tuning import Search
 
     delta, noise = choice.delta, choice.sigma
     schedule = _schedule(choice)
     sampling = schedule.sampling if schedule else _sampling(choice)
     kind: Kind = "schedule" if schedule else "fixed-size" if choice.fixed_size else "poisson"
     if delta is None:
-        raise UsageError("--delta is missing", "Give a number below 1 / providers, such as 1e-5")
+        raise UsageError("--delta is missing", "Give a number below 1 / units, such as 1e-5")
     if (choice.epsilon is None) == (noise is None):
         raise UsageError("one of --epsilon and --sigma is needed, and not both", "Give the one that is known")
+    if choice.trials is None and (choice.trials_drawn, choice.trials_shape) != ("fixed", 1.0):
+        raise UsageError("a search is accounted by its number of trials", "Give --trials")
+    if kind != "poisson" and choice.unit != "provider":
+        raise UsageError("groups of a fixed size, and schedules, are accounted for providers", "Leave out --unit")
     if kind != "poisson" and choice.accountant == "prv":
         raise UsageError("the accountant prv covers Poisson sampling only", "Leave out --accountant")
     if noise is None:
@@ -157,17 +173,25 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
         "largest_accuracy": (1 + mechanism.total_variation) / 2,
         "target": choice.epsilon,
         "sampling": asdict(sampling),
-        "unit": "provider",
+        "unit": choice.unit,
         "adjacency": {"poisson": "add/remove", "fixed-size": "replace", "schedule": "zero out"}[kind],
         "valid": _figures(valid),
         "published": {**_figures(published), "note": _NO_GUARANTEE},
         "warnings": guarantee_warnings(
-            delta=delta, providers=choice.providers, rounds=choice.steps, rounds_accounted=choice.steps
+            delta=delta,
+            providers=choice.providers,
+            unit=choice.unit,
+            rounds=choice.steps,
+            rounds_accounted=choice.steps,
         ),
     }
     if schedule:
         answer |= {"participations": sampling.rounds, "bands": len(schedule.noise.strategy), "rounds": schedule.rounds}
         answer["error"] = noise * schedule.correlation.error
+    if choice.trials is not None:
+        search = Search(choice.trials, choice.trials_drawn, choice.trials_shape)
+        spent = search.epsilon(sampling, noise, delta, kind)
+        answer["search"] = {**asdict(search), "epsilon": spent}
     if choice.prior is not None:
         answer["reconstruction"] = {
             "prior": choice.prior,
@@ -182,6 +206,7 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
 
 def _show(answer: Mapping[str, Any], sampling: Sampling, valid: PrivacySpent, published: PrivacySpent) -> None:
     in_groups, scheduled = answer["adjacency"] == "replace", answer["adjacency"] == "zero out"
+    words = unit_words(answer["unit"])
     sampled = sampling.client_rate < 1 or in_groups
     label = f", {_NO_GUARANTEE}" if answer["accounting"] == "published" and sampled else ""
     rows = [
@@ -198,20 +223,29 @@ def _show(answer: Mapping[str, Any], sampling: Sampling, valid: PrivacySpent, pu
         allowed = answer["reconstruction"]
         values = (
             f"{100 * allowed['largest']:.3g} % at most to reconstruct one that is guessed with "
-            f"{100 * allowed['prior']:.3g} % without its provider (by epsilon alone: "
+            f"{100 * allowed['prior']:.3g} % without its {words.noun} (by epsilon alone: "
             f"{100 * allowed['by_epsilon_alone']:.3g} %)"
         )
         rows.append(("values", values))
+    if "search" in answer:
+        search = answer["search"]
+        how = f"{search['trials']:g} trials, all of them composed"
+        if search["drawn"] != "fixed":
+            how = (
+                f"a number of trials drawn beforehand ({search['drawn']}, mean {search['trials']:g}), each drawn with "
+            )
+            how += "replacement, where the best alone is released"
+        rows.append(("search", f"epsilon {search['epsilon']:.4g} at delta {answer['delta']:g} of {how}"))
     over = f"{sampling.rounds} rounds"
     if scheduled:
         error = f"{answer['error']:.4g} clips on the sum up to each round, root mean square over rounds"
         rows.append(("error", f"{error}; noise correlated over {answer['bands']} rounds"))
         over = f"{answer['rounds']} rounds, of which it takes part in {sampling.rounds} at most"
     change = "replace one" if in_groups else "zero out one" if scheduled else "add or remove one"
-    protects = f"a provider with all its documents ({change}), over {over}"
+    protects = f"{words.whole.replace('one', 'a', 1)} ({change}), over {over}"
     print_rows([*rows, ("protects", protects)])
     if sampled:
-        _explain(sampling, valid, published, in_groups=in_groups)
+        _explain(sampling, valid, published, words.noun, in_groups=in_groups)
     for warning in answer["warnings"]:
         typer.echo(f"warning: {warning}")
 
@@ -274,7 +308,7 @@ def _figures(found: PrivacySpent) -> dict[str, Any]:
     return {name: value for name, value in asdict(found).items() if name not in ("delta", "accounting")}
 
 
-def _explain(sampling: Sampling, valid: PrivacySpent, published: PrivacySpent, *, in_groups: bool) -> None:
+def _explain(sampling: Sampling, valid: PrivacySpent, published: PrivacySpent, noun: str, *, in_groups: bool) -> None:
     rates = f"{sampling.client_rate:g} x {sampling.provider_rate:g} = {sampling.published_rate:g}"
     if in_groups:
         known = " Which clients participated is taken as known." if sampling.client_rate < 1 else ""
@@ -288,12 +322,12 @@ def _explain(sampling: Sampling, valid: PrivacySpent, published: PrivacySpent, *
         )
         return
     typer.echo(
-        f"valid:     epsilon {valid.epsilon:.4g}. The server and the other providers' updates reveal which "
-        f"clients participated; sampling clients only makes rounds rarer, and only the provider rate "
-        f"{sampling.provider_rate:g} hides a provider."
+        f"valid:     epsilon {valid.epsilon:.4g}. The server and the other {noun}s' updates reveal which "
+        f"clients participated; sampling clients only makes rounds rarer, and only the {noun} rate "
+        f"{sampling.provider_rate:g} hides a {noun}."
     )
     typer.echo(
-        f"published: epsilon {published.epsilon:.4g}. As if each provider were drawn independently with {rates}; "
+        f"published: epsilon {published.epsilon:.4g}. As if each {noun} were drawn independently with {rates}; "
         "not a guarantee."
     )
 
@@ -340,7 +374,7 @@ def _show_review(review: GuaranteeReview, *, as_json: bool) -> None:
 
 
 def show_ledger(path: Path, *, as_json: bool) -> None:
-    """Print the runs of a ledger and their sum; no provider is named.
+    """Print the runs of a ledger and their sum; no unit is named.
 
     Raises:
         UsageError: There is no ledger.
@@ -357,15 +391,16 @@ def show_ledger(path: Path, *, as_json: bool) -> None:
         }
         print_json(asdict(spent) | {"runs": runs})
         return
-    most = f"at delta {spent.delta:g}, of the provider that has spent most, by a Rényi filter of order {spent.order:g}"
+    noun = unit_words(spent.unit).noun
+    most = f"at delta {spent.delta:g}, of the {noun} that has spent most, by a Rényi filter of order {spent.order:g}"
     rows = [
         (
             "run",
-            f"{visible(name[:12])} of {visible(run.began)}: {len(run.providers)} providers, "
+            f"{visible(name[:12])} of {visible(run.began)}: {len(run.providers)} {noun}s, "
             f"{run.rounds} rounds, noise {run.noise_multiplier:g}, epsilon {run.epsilon:.4g} alone",
         )
         for name, run in spent.runs.items()
     ]
-    rows += [("providers", str(spent.providers)), ("epsilon", f"{spent.epsilon:.4g} {most}")]
-    rows.append(("together", f"{spent.together:.4g}, as if one provider were in all runs"))
+    rows += [(f"{noun}s", str(spent.providers)), ("epsilon", f"{spent.epsilon:.4g} {most}")]
+    rows.append(("together", f"{spent.together:.4g}, as if one {noun} were in all runs"))
     print_rows([*rows, ("cap", f"{spent.cap:g}")] if spent.cap is not None else rows)

@@ -12,6 +12,7 @@ from pfl_audit.cli import options
 from pfl_audit.cli.account import read_reviewed
 from pfl_audit.cli.console import make_progress, print_json, print_rows
 from pfl_audit.cli.process import cache_folder
+from pfl_audit.core.redaction import visible
 from pfl_audit.errors import EXIT_FINDING, AuditError, NotAuditableError, UsageError
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _show(report: CanaryReport) -> None:
     found = ((of, "nothing" if share is None else f"{100 * share:.3g} %") for of, share in against)
     finds = "".join(f", finds {share} against the {of}" for of, share in found)
     rows = [
-        ("stated", f"epsilon at most {claim.epsilon:.4g} at delta {claim.delta:g}"),
+        ("stated", f"epsilon at most {claim.epsilon:.4g} at delta {claim.delta:g} for a {visible(claim.unit)}"),
         ("measured", f"epsilon at least {report.epsilon:.3g} (95 %); {by_curve}"),
         ("guesses", f"{guesses.correct} of {guesses.made} correct; {of_all}{finds}"),
     ]

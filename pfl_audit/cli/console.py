@@ -33,7 +33,7 @@ def print_json(value: Any) -> None:
     """Print the JSON document of a command on stdout; a later failure is printed on stderr only."""
     global _errors_as_json  # noqa: PLW0603 - a process runs one command at a time
     _errors_as_json = False
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    text = json.dumps(value, indent=2, ensure_ascii=False).replace("##[", "##\\u005b")  # see mute_commands
     typer.echo(text.encode(errors="backslashreplace").decode())  # a path may contain bytes that are not valid text
 
 

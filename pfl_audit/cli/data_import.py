@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,10 +22,13 @@ from pfl_audit.registry import entries
 if TYPE_CHECKING:
     from pfl_audit.documents.corpus import Corpus
     from pfl_audit.importing.folder import Imported
+    from pfl_audit.importing.reading import ReadPage
 
 DOCUMENTS = "documents"
 OUT_MODEL = "out-model"
 """Subfolder of the corpus that a control model is trained on."""
+_NAMED: Final = 5
+"""Pages that a line names."""
 _OF_DOCUMENTS = ("labels", "accept", "questions", "ocr", "language", "dpi", "region", "processes", "cache")
 
 
@@ -60,7 +64,8 @@ def import_(
         typer.Option(help="Question templates (TOML) as 'data questions' writes them.", show_default="English ones"),
     ] = None,
     ocr: Annotated[
-        str, typer.Option(help="When a page is read by OCR: auto (it has no text layer), always, never.")
+        str,
+        typer.Option(help="When a page is read by OCR: auto (no text layer, or a scan with a stamp), always, never."),
     ] = "auto",
     language: Annotated[str, typer.Option(help="Language of the recogniser.")] = "en",
     dpi: Annotated[int, typer.Option(min=36, max=600, help="Resolution at which pages of PDF files are drawn.")] = 150,
@@ -144,8 +149,9 @@ def questions_(
 def _source_and_path(first: str, second: str | None) -> tuple[str, Path]:
     """Source and path of the arguments; without a source the reader that recognises the path, else documents."""
     from pfl_audit.documents.formats import recognise
+    from pfl_audit.documents.readers import DOCUMENTS as SUFFIXES
     from pfl_audit.documents.readers import IMPORTERS, READERS
-    from pfl_audit.importing.pages import SUFFIXES, is_documents
+    from pfl_audit.importing.pages import is_documents
 
     if "" in (first, second):
         raise UsageError("PATH is an empty path", NAME_A_PATH)
@@ -167,8 +173,9 @@ def _source_and_path(first: str, second: str | None) -> tuple[str, Path]:
 
 def _list_unread(path: Path) -> None:
     """Say how many files of a folder are documents of a kind that is not read."""
+    from pfl_audit.documents.readers import DOCUMENTS as SUFFIXES
     from pfl_audit.documents.readers.folder import files_below
-    from pfl_audit.importing.pages import SUFFIXES, UNREAD
+    from pfl_audit.importing.pages import UNREAD
 
     if unread := files_below(path, UNREAD):
         kinds = ", ".join(sorted({file.suffix.lower() for file in unread}))
@@ -206,6 +213,8 @@ def _show(imported: Imported, out: Path, *, reveal: bool, as_json: bool, quiet: 
     by_ocr = sum(page.by_ocr for page in imported.pages)
     if not quiet:
         note(f"{len(imported.pages)} pages read, {by_ocr} of them by OCR")
+        for line in _disagreements(imported.pages):
+            note(line)
     if imported.corpus is not None:
         report_corpora({out: imported.corpus}, reveal=reveal, as_json=as_json, quiet=quiet)
         return
@@ -218,6 +227,20 @@ def _show(imported: Imported, out: Path, *, reveal: bool, as_json: bool, quiet: 
     elif not quiet:
         note(f"{imported.proposed} values are proposed in {table}, with their pages in {out / 'contact-sheet.html'}")
         note("Nothing is imported yet: correct the table, fill in provider and member, and repeat with --accept")
+
+
+def _disagreements(pages: Sequence[ReadPage]) -> Iterator[str]:
+    """One line for each way in which text layers and pictures differ, with the first pages of which it is true."""
+    for concerned, text in (
+        ([page for page in pages if page.stamped], "are scans with a few words of text over them"),
+        ([page for page in pages if page.hidden > page.covered], "hold words that nobody sees, which are left out"),
+        ([page for page in pages if page.covered], "hold words BELOW A BAR: they are still in the file"),
+        ([page for page in pages if page.undrawn], "have typed notes without a drawing: print them to a new PDF"),
+    ):
+        if concerned:
+            names = ", ".join(f"{one.file} page {one.number}" for one in concerned[:_NAMED])
+            more = f" and {len(concerned) - _NAMED} more" if concerned[_NAMED:] else ""
+            yield f"pages that {text}: {len(concerned)} ({names}{more})"
 
 
 def make_documents_(

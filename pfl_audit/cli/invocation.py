@@ -13,6 +13,7 @@ import typer
 from pfl_audit.cli.console import errors_as_json, fail
 from pfl_audit.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, AuditError, is_interrupt
 from pfl_audit.files import remedy_for
+from pfl_audit.models.device import is_out_of_memory
 
 Command = Callable[..., Any]
 """A command of click."""
@@ -38,7 +39,7 @@ def invoke(command: Command, arguments: Sequence[str]) -> int:
             return EXIT_ERROR
         raise
     except Exception as error:
-        return _fail_interrupted() if is_interrupt(error) else _fail_unexpectedly(error)
+        return _fail_interrupted() if is_interrupt(error) else _fail_unexpectedly(error, arguments)
 
 
 def call(command: Command, arguments: Sequence[str]) -> int:
@@ -80,14 +81,15 @@ def _fail_interrupted() -> int:
     return fail("interrupted; what is done is kept", "Repeat the command to go on from there", EXIT_INTERRUPTED)
 
 
-def _fail_unexpectedly(error: Exception) -> int:
+def _fail_unexpectedly(error: Exception, arguments: Sequence[str]) -> int:
     """What no command foresees; never 1, which is a finding, and never the error's text, which may hold a value."""
     if os.environ.get("PFL_AUDIT_TRACEBACK") == "1":
         import traceback
 
         traceback.print_exception(error)
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # the latter is torch's
-        problem, remedy = "out of memory", "Close other programs, or use a machine with more"
+    if is_out_of_memory(error):
+        smaller = "Lower --batch-size" if "train" in arguments[:1] else "Close other programs"
+        problem, remedy = "out of memory", f"{smaller}, or use a machine with more"
     elif isinstance(error, OSError) and error.strerror:
         problem = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         remedy = remedy_for(error) if error.filename else "Check the disk, and where the output goes"

@@ -30,7 +30,7 @@ from pfl_audit.cli.audit import audit_command
 from pfl_audit.cli.audit_command import COMMANDS, register
 from pfl_audit.cli.help import App
 from pfl_audit.cli.invocation import invoke
-from pfl_audit.cli.process import ignore_signals, obey_signals, restrain
+from pfl_audit.cli.process import ignore_signals, mute_commands, obey_signals, restrain
 from pfl_audit.errors import EXIT_ERROR, EXIT_INTERRUPTED
 from pfl_audit.launcher import require_one_process, silence_followers
 from pfl_audit.version import __version__
@@ -88,6 +88,7 @@ def _root(
 def main() -> None:
     """Run the command line; every failure is one line on stderr and an exit code."""
     restrain()
+    mute_commands()
     obey_signals()
     silence_followers()
     code = run(sys.argv[1:])

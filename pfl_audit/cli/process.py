@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
 import time
 import warnings
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from pfl_audit.cli.console import note
 from pfl_audit.registry import ExtensionWarning
@@ -20,6 +22,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE = 5.0
 """Seconds in which further signals are ignored, so that the shutdown is not interrupted."""
 _last = -_GRACE
+_COMMAND = re.compile(r"(?:\A|[\r\n])\s*:(?=:)|##(?=\[)")
+"""Beginning of a command to GitHub's runner: ``::name`` at the start of a line, ``##[name]`` anywhere."""
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def restrain() -> None:
@@ -39,6 +46,17 @@ def restrain() -> None:
     if not sys.warnoptions:
         warnings.showwarning = _show_extensions
         logging.getLogger().addHandler(logging.NullHandler())
+
+
+def mute_commands() -> None:
+    """In a job of GitHub, write nothing that its runner takes for a command: titles may come from elsewhere."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.write = partial(_write_muted, stream.write)
+
+
+def _write_muted(write: Callable[[str], int], text: str) -> int:
+    return write(_COMMAND.sub(r"\g<0> ", text))
 
 
 def _show_extensions(

@@ -31,7 +31,7 @@ class OptionGroup:
         settings: The settings class, a dataclass with pydantic's Field in its annotations.
         names: Fields to offer, in order.
         panel: Title of the group in help, or None for the first one.
-        flags: Field to its flag, where that is not made from the name.
+        flags: Field to its flags, separated by spaces, where they are not made from the name.
         defaults: Field to the text that help shows in place of its default; the option is then None if not given.
     """
 
@@ -48,8 +48,8 @@ class OptionGroup:
             given = None if name in self.defaults else defaults[name]
             shown: str | bool = self.defaults.get(name) or not any(given is none for none in (None, False, MISSING))
             default = inspect.Parameter.empty if given is MISSING else given
-            flag = self.flags.get(name, flag_of(name))
-            yield option_parameter(name, known[name], [flag], default, shown, self.panel)
+            flags = self.flags.get(name, flag_of(name)).split()
+            yield option_parameter(name, known[name], flags, default, shown, self.panel)
 
     def given(self, values: Values) -> dict[str, Any]:
         """The values of these fields, without those that are None."""
@@ -76,7 +76,7 @@ class Choice:
         ),
     ] = "qa"
     mode: Annotated[
-        Mode, Field(description="All documents in one place, or federated; with provider-level privacy, or not.")
+        Mode, Field(description="All documents in one place, or federated; with differential privacy, or not.")
     ] = "central"
     start: Annotated[Path | None, Field(description="Checkpoint to begin with.")] = None
     size: Annotated[str, Field(description="Size of a VT5 from nothing: small, base; of forms tiny too.")] = "small"
@@ -107,7 +107,7 @@ class Choice:
     ] = None
     budget_cap: Annotated[
         float | None,
-        Field(description="Largest epsilon of a provider in all runs; kept in the ledger. A run beyond it is refused."),
+        Field(description="Largest epsilon of a unit in all runs; kept in the ledger. A run beyond it is refused."),
     ] = None
     audit_canaries: Annotated[
         int,
@@ -156,12 +156,16 @@ ROUNDS = OptionGroup(
 PRIVACY = OptionGroup(
     PrivacySettings,
     (
-        "epsilon", "noise_multiplier", "delta", "clip", "sampling", "client_rate", "provider_rate",
+        "unit", "epsilon", "noise_multiplier", "delta", "clip", "sampling", "client_rate", "provider_rate",
         "providers_per_round", "minimum_providers", "separation", "bands", "accounting",
         "public_providers", "denominator", "noise", "noise_seed",
     ),
     "Privacy: central-dp, fl-dp",
-    {"noise_multiplier": "--sigma"},
+    {
+        "noise_multiplier": "--sigma",
+        "provider_rate": "--provider-rate --unit-rate",
+        "public_providers": "--public-providers --public-units",
+    },
     {
         "epsilon": "8",
         "provider_rate": "0.2; 1 with --sampling clients",
@@ -174,6 +178,8 @@ PRIVACY = OptionGroup(
     },
 )  # fmt: skip
 KEPT = OptionGroup(Choice, ("keep_updates",), ROUNDS.panel)
+_LOCAL = ("local_epochs", "local_steps", "strategy", "server_rate", "proximal", "client_memory", "pretrain_strategy")
+"""Options of local training and of the server's step, which gradients of documents or examples do without."""
 _FL = ("clients_per_round", "client_fraction", "client_order", "validate_stages", "weighting")
 """Options of the mode fl; --sampling fixed-size has the first two as well."""
 LEDGER = OptionGroup(
@@ -268,6 +274,9 @@ def unused_options(values: Values) -> dict[str, str]:
         found["provider_rate"] = "with --sampling schedule"
     else:
         found |= dict.fromkeys(("separation", "bands"), "without --sampling schedule")
+    if values["unit"] != "provider":
+        gradient = f"with --unit {values['unit']}: it gives one gradient, and --optimizer steps along their mean"
+        found |= dict.fromkeys(_LOCAL, gradient)
     if values["client_fraction"] is not None:
         found.setdefault("clients_per_round", "with --client-fraction")
     if mode != "fl-dp":

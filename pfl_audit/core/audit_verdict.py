@@ -35,7 +35,7 @@ def decide(
         fail_on: Findings that make the command fail.
         policy: Requirements, gates by number, waivers and baseline; none if not given.
         guarantee: Review of the privacy guarantee with what attacks measured, for gates on it.
-        datasets: What the audit asked about, for the comparison with the baseline.
+        datasets: What the audit asked about, for the comparison with the baseline and the unit of the guarantee.
         audited: What the findings are about, in a sentence.
     """
     policy = policy or GatePolicy()
@@ -69,10 +69,11 @@ def decide(
     if left_out := sum(check.status != "ran" for check in checks):
         summary += f" {left_out} of {len(checks)} checks did not run; each row gives the reason."
     over = {"leak": found["leak"], "weak": found["leak"] + found["weak"], "never": []}[fail_on]
+    units = {data.unit for data in datasets}
     results = [
         result
         for limit in policy.limits
-        for result in ([hold_guarantee(limit, guarantee)] if limit.check == GUARANTEE else hold(limit, checks))
+        for result in ([hold_guarantee(limit, guarantee, units)] if limit.check == GUARANTEE else hold(limit, checks))
     ]
     gate = Gate(
         fail_on=fail_on,

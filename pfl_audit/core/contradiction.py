@@ -9,10 +9,12 @@ from typing import Final
 
 from pfl_audit.core.schema import Check, Data, Metric
 from pfl_audit.privacy.guarantee import GuaranteeReview, PrivacyGuarantee, Worth
+from pfl_audit.privacy.units import unit_words
 
 _LEVEL = 0.95
 _MOST_GUESSES = 1 << 20
 """Of a results.json, which may be from elsewhere; the bounds take time and memory for each."""
+_OTHERS: Final = "it bounds no attack on"
 _MEASURED: Final[dict[Worth, str]] = {
     "in doubt": "the best attack exceeds what it allows, but not once its choice is counted",
     "unexplained": "more was measured than it allows",
@@ -36,13 +38,18 @@ class Measured:
     error: float
 
 
-def surest_bounded(checks: Sequence[Check]) -> Measured | None:
-    """The balanced accuracy with role ``bounded`` whose interval begins highest; None where there is none."""
+def surest_bounded(checks: Sequence[Check], unit: str) -> Measured | None:
+    """The balanced accuracy with role ``bounded`` whose interval begins highest; None where there is none.
+
+    Args:
+        unit: Unit of the guarantee: an attack on another one is not bounded by it.
+    """
     found = [
         (metric.ci[0], metric.value, check, metric)
         for check in checks
         for metric in check.metrics
-        if metric.role == "bounded" and metric.ci is not None and metric.value is not None
+        if metric.role == "bounded" and metric.unit == f"{unit.casefold()}s"
+        if metric.ci is not None and metric.value is not None
     ]
     if not found:
         return None
@@ -68,8 +75,17 @@ def held_against(
         return review
     worth = _measured_worth(review, review.claim, checks, datasets)
     if worth is None:
-        return review
+        aside = _other_units(review.claim.unit, checks)
+        new = aside and aside not in review.text  # an audit that is read again has it already
+        return review.model_copy(update={"text": f"{review.text}; {aside}"}) if new else review
     return review.model_copy(update={"worth": worth, "text": f"{review.text}; {_MEASURED[worth]}"})
+
+
+def _other_units(unit: str, checks: Sequence[Check]) -> str:
+    """A clause on attacks on units of which one has several of a guarantee's, which it does not bound; or empty."""
+    measured = {metric.unit for check in checks for metric in check.metrics if metric.role == "bounded"}
+    others = sorted(measured - {f"{unit.casefold()}s"})
+    return f"{_OTHERS} {' and '.join(others)}" if others and unit_words(unit).coarser else ""
 
 
 def _measured_worth(
@@ -79,7 +95,7 @@ def _measured_worth(
     canaries = (one for one in checks if any(metric.role == "epsilon" for metric in one.metrics))
     if any(one.finding is not None and one.finding.level == "leak" for one in canaries):
         return "contradicted"
-    measured = surest_bounded(checks)
+    measured = surest_bounded(checks, claim.unit)
     if measured is None or measured.metric.ci is None or measured.metric.ci[0] <= most_allowed(review):
         return None
     if measured.low <= most_allowed(review):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final, Literal
@@ -13,6 +13,7 @@ from pfl_audit.core.numbers import in_format
 from pfl_audit.core.schema import Check, Format, Gate, LimitResult, LimitStatus, Metric
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.guarantee import GuaranteeReview
+from pfl_audit.privacy.units import unit_words
 
 GUARANTEE: Final = "guarantee"
 """In the place of a check: the privacy guarantee of the model's training record."""
@@ -179,12 +180,13 @@ def metrics_of(check: Check, name: str) -> list[Metric]:
     return first or exact or found
 
 
-def hold_guarantee(limit: Limit, review: GuaranteeReview | None) -> LimitResult:
+def hold_guarantee(limit: Limit, review: GuaranteeReview | None, units: Collection[str] = ()) -> LimitResult:
     """What a gate says of the privacy guarantee: the effective epsilon, over all runs on the same data.
 
     Args:
         limit: The gate.
         review: Review of the guarantee with what attacks measured; None where the model states none.
+        units: Units of the audit, plural: what a document is promised passes no gate of an audit of providers.
     """
     if review is None or review.claim is None:
         return _result(limit, GUARANTEE, "not audited", reason="the model states no privacy guarantee that can be read")
@@ -195,6 +197,10 @@ def hold_guarantee(limit: Limit, review: GuaranteeReview | None) -> LimitResult:
         return _result(limit, GUARANTEE, "not audited", reason=f"the guarantee is {review.worth}: {review.text}")
     if review.worth == "unknown" or review.epsilon is None:
         return _result(limit, GUARANTEE, "not audited", reason=f"the guarantee cannot be checked: {review.text}")
+    unit = review.claim.unit.casefold()
+    if unit_words(unit).coarser and f"{unit}s" not in units:
+        reason = f"the guarantee is for a {unit}, and this is no audit of {unit}s"
+        return _result(limit, GUARANTEE, "not audited", reason=reason)
     value = guaranteed(review, limit.metric)
     status: LimitStatus = "passed" if limit.holds(value) else "failed"
     return _result(limit, GUARANTEE, status, compared=value, metric=limit.metric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pfl_audit.errors import AuditError
-from pfl_audit.inputs import MIB, read_text
+from pfl_audit.inputs import MIB, read_bytes
 
 MAX_FILE: Final = 64 * MIB
 MAX_ROWS: Final = 200_000
@@ -22,7 +23,9 @@ _STATED: Final = re.compile(r'"?sep=([,;\t])"?[,;\t]*\r?(?:\n|$)', re.IGNORECASE
 
 
 def csv_rows(path: Path, remedy: str) -> Iterator[list[str]]:
-    """Rows of a CSV file in UTF-8, with commas, semicolons or tabs; the first may state which (``sep=;``).
+    """Rows of a CSV file in UTF-8, or in Windows-1252 as Excel saves it, with commas, semicolons or tabs.
+
+    The first line may state the delimiter (``sep=;``).
 
     Args:
         remedy: Remedy for a file that is none.
@@ -31,7 +34,7 @@ def csv_rows(path: Path, remedy: str) -> Iterator[list[str]]:
         UsageError: The file does not exist.
         AuditError: It is no CSV file, or larger than the limits.
     """
-    content = read_text(path, limit=MAX_FILE, remedy=remedy)
+    content = _decoded(path, read_bytes(path, limit=MAX_FILE, remedy=remedy), remedy)
     if "\0" in content:
         raise AuditError(f"{path} is no CSV file: it has zero bytes", remedy)
     if stated := _STATED.match(content):
@@ -49,6 +52,13 @@ def csv_rows(path: Path, remedy: str) -> Iterator[list[str]]:
                 yield row
     except csv.Error as error:
         raise AuditError(f"{path} row {reader.line_num} is no row of a CSV file", remedy) from error
+
+
+def _decoded(path: Path, data: bytes, remedy: str) -> str:
+    for encoding in ("utf-8-sig", "cp1252"):
+        with contextlib.suppress(UnicodeDecodeError):
+            return data.decode(encoding)
+    raise AuditError(f"{path} is neither UTF-8 nor Windows-1252 text", remedy)
 
 
 def named_cells(

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pfl_audit.documents.images import PageImage
+from pfl_audit.documents.page_ink import printed_words
 from pfl_audit.documents.record_validation import RecordError
 from pfl_audit.files import sha256_json
+from pfl_audit.metrics.arrays import Bools
 
 Boxes = NDArray[np.float32]
 
@@ -64,6 +66,11 @@ class Document:
     def file(self) -> str:
         """Id of the document that the page belongs to (the page id without its number)."""
         return self.id.rsplit("_", 1)[0]
+
+    @cached_property
+    def printed(self) -> Bools | None:
+        """Words that its picture shows where their boxes are, bool (words,); None where it says nothing of them."""
+        return printed_words(self.image, self.boxes) if self.image is not None and self.words else None
 
     @cached_property
     def digest(self) -> str:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final
 from unicodedata import normalize
 
+from rapidfuzz.distance import OSA
+
 from pfl_audit.documents.csv_table import FORMULA, MAX_FILE, column_name, csv_rows, named_cells
 from pfl_audit.documents.document import Membership
 from pfl_audit.documents.readers.gathered import membership_of, split_of
@@ -112,7 +114,9 @@ def read_labels(path: Path, files: Collection[str]) -> Labels:
         if labels.setdefault(provider, row.membership) is not row.membership:
             raise AuditError(f"{where}: its provider has another membership in an earlier row", "Label each once")
         rows[row.file] = row
-        keys |= {key for key in cells if key not in SPECIAL}
+        if unknown := cells.keys() - keys - set(SPECIAL):
+            _refuse_misspelt(path, unknown)
+            keys |= unknown
     if not rows:
         raise AuditError(f"{path} holds no row", "Give one row for each document")
     return Labels(rows, bool(keys))
@@ -130,6 +134,17 @@ def write_labels(path: Path, rows: Sequence[Row], keys: Sequence[str]) -> None:
         cells.append("yes" if row.proposed else "")
         table.writerow([f"'{cell}" if cell.startswith(FORMULA) else cell for cell in cells])
     write_text(path, out.getvalue())
+
+
+def _refuse_misspelt(path: Path, columns: Collection[str]) -> None:
+    """Refuse a column that is almost one of the special ones: as a key it would be asked for, and its labels lost."""
+    for column in sorted(columns):
+        for name in SPECIAL:
+            if OSA.distance(column, name, score_cutoff=1) == 1:
+                raise AuditError(
+                    f"{path} has a column '{column:.40}', almost '{name}'",
+                    f"Name it '{name}', or give a key another name",
+                )
 
 
 def _by_spelling(files: Collection[str]) -> dict[str, str]:

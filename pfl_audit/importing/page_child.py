@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image, ImageOps
 
 from pfl_audit.documents.image_file import MAX_FILE, open_picture
 from pfl_audit.documents.images import MAX_PIXELS, MAX_RATIO
+from pfl_audit.documents.page_ink import printed, share_of_ink, under_bars
 from pfl_audit.documents.record_validation import MAX_PAGE, MAX_WORD, MAX_WORDS
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import MIB, read_bytes
@@ -24,7 +27,14 @@ _JPEG_QUALITY = 92
 _FEWEST_WORDS = 3
 _MOST_UNREADABLE = 0.2
 """A text layer with fewer words, or a larger share of letters without a meaning, does not count."""
+_MOST_RASTER = 0.5
+"""Share of a page that a picture covers, from which on the page may be a scan."""
+_LEAST_INK = 0.5
+"""Share of a scan's ink in the words of its text layer, below which the layer is a stamp and not the scan's text."""
 _SCALE = 1_000_000
+_EMPTY = 2
+"""Bytes of an empty text in pdfium."""
+_NO_LAYER = {"words": None, "boxes": None, "scan": False, "hidden": 0, "covered": 0, "undrawn": 0}
 
 
 def answer(action: str, path: str, page: int = 0, dpi: int = 0) -> Any:
@@ -37,8 +47,10 @@ def answer(action: str, path: str, page: int = 0, dpi: int = 0) -> Any:
         dpi: Resolution of rendered pages.
 
     Returns:
-        The number of pages, or the page: ``picture`` (bytes), ``suffix``, and the ``words`` and ``boxes`` of its text
-        layer, None where it has none.
+        The number of pages, or the page: ``picture`` (bytes), ``suffix``, the ``words`` and ``boxes`` of its text
+        layer that are printed, None where it has none, ``scan``, whether a scan holds what the layer does not, and the
+        numbers of words in the layer that nobody sees, ``hidden``, of those of them that are ``covered`` by a bar, and
+        of typed annotations that are ``undrawn``.
 
     Raises:
         RefusedError: A limit is exceeded, or the file is not of its kind.
@@ -68,6 +80,7 @@ class _Pdf:
 
         try:
             self._file = pypdfium2.PdfDocument(data)
+            self._file.init_forms()  # before the first page: fields get the appearance that they lack
         except pypdfium2.PdfiumError as error:
             locked = "password" in str(error).lower()
             raise RefusedError("it is encrypted; save it without a password" if locked else "it is damaged") from error
@@ -87,11 +100,14 @@ class _Pdf:
             width, height
         ):
             raise RefusedError(f"a page is longer than {MAX_RATIO} to 1")
+        # Fields and annotations become content of the page, which is what the text layer is made of.
+        undrawn = _undrawn(page)
+        if pypdfium2.raw.FPDFPage_Flatten(page, pypdfium2.raw.FLAT_NORMALDISPLAY) == pypdfium2.raw.FLATTEN_SUCCESS:
+            page.close()
+            page = self._file[number]
         scale = min(dpi / 72, (MAX_RENDERED / (width * height)) ** 0.5)
         picture = page.render(scale=scale).to_pil().convert("RGB")
-        found = _text_layer(page)
-        words, boxes = found or (None, None)
-        return {"picture": _encoded(picture, "JPEG"), "suffix": ".jpg", "words": words, "boxes": boxes}
+        return {"picture": _encoded(picture, "JPEG"), "suffix": ".jpg", **_layer(page, picture), "undrawn": undrawn}
 
 
 class _Picture:
@@ -124,7 +140,7 @@ class _Picture:
             raise RefusedError("it is damaged, or no picture or PDF") from error
         kind = "JPEG" if lossy else "PNG"
         suffix = ".jpg" if lossy else ".png"
-        return {"picture": _encoded(picture, kind), "suffix": suffix, "words": None, "boxes": None}
+        return {"picture": _encoded(picture, kind), "suffix": suffix, **_NO_LAYER}
 
 
 def _checked(count: int) -> int:
@@ -136,15 +152,23 @@ def _checked(count: int) -> int:
 
 
 def _on_white(image: Image.Image) -> Image.Image:
-    """The picture as RGB: 16 bits become 8, transparent parts white."""
-    if image.mode.startswith("I"):
-        return image.point(lambda value: value / 256).convert("L").convert("RGB")
+    """The picture as RGB: more bits become 8, transparent parts white."""
+    if image.mode.startswith(("I", "F")):
+        return Image.fromarray(in_8_bits(np.asarray(image))).convert("RGB")
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         page = Image.new("RGB", layer.size, (255, 255, 255))
         page.paste(layer, mask=layer.getchannel("A"))
         return page
     return image.convert("RGB")
+
+
+def in_8_bits(levels: np.ndarray) -> np.ndarray:
+    """Grey levels as uint8: 8, 12 or 16 bits of integers, or numbers from 0 to 1, by the largest."""
+    largest = float(np.nanmax(levels))
+    full = next((one for one in (255.0, 4095.0, 65535.0) if largest <= one), largest)
+    full = 1.0 if levels.dtype.kind == "f" and largest <= 1 else full
+    return np.asarray(np.clip(np.nan_to_num(levels) / full, 0, 1) * 255 + 0.5, dtype=np.uint8)
 
 
 def _encoded(picture: Image.Image, kind: str) -> bytes:
@@ -155,6 +179,47 @@ def _encoded(picture: Image.Image, kind: str) -> bytes:
     if out.tell() > MAX_FILE:
         raise RefusedError(f"its picture is larger than {MAX_FILE // MIB} MiB")
     return out.getvalue()
+
+
+def _layer(page: Any, picture: Image.Image) -> dict[str, Any]:
+    """The text layer as ``answer`` returns it."""
+    words, boxes = _text_layer(page) or ([], [])
+    grey = np.asarray(picture.convert("L"))
+    seen = printed(grey, boxes)
+    hidden = [box for box, is_seen in zip(boxes, seen, strict=True) if not is_seen]
+    kept = [(word, box) for word, box, is_seen in zip(words, boxes, seen, strict=True) if is_seen]
+    found = {"hidden": len(hidden), "covered": int(under_bars(grey, hidden).sum())}
+    if len(kept) < _FEWEST_WORDS:
+        return _NO_LAYER | found
+    words, boxes = map(list, zip(*kept, strict=True))
+    scan = _raster(page) >= _MOST_RASTER and share_of_ink(grey, boxes) < _LEAST_INK
+    return found | {"words": words, "boxes": boxes, "scan": scan}
+
+
+def _undrawn(page: Any) -> int:
+    """Number of typed annotations without an appearance, which each viewer draws as it likes and pdfium does not."""
+    from pypdfium2 import raw
+
+    found = 0
+    for at in range(raw.FPDFPage_GetAnnotCount(page)):
+        if annotation := raw.FPDFPage_GetAnnot(page, at):
+            typed = raw.FPDFAnnot_GetSubtype(annotation) == raw.FPDF_ANNOT_FREETEXT
+            found += typed and raw.FPDFAnnot_GetAP(annotation, raw.FPDF_ANNOT_APPEARANCEMODE_NORMAL, None, 0) <= _EMPTY
+            raw.FPDFPage_CloseAnnot(annotation)
+    return found
+
+
+def _raster(page: Any) -> float:
+    """Share of the page that its largest picture covers."""
+    from pypdfium2 import PdfiumError, raw
+
+    width, height = page.get_size()
+    largest = 0.0
+    for picture in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):
+        with contextlib.suppress(PdfiumError):
+            left, low, right, high = picture.get_bounds()
+            largest = max(largest, (right - left) * (high - low) / (width * height))
+    return largest
 
 
 def _text_layer(page: Any) -> tuple[list[str], list[list[float]]] | None:

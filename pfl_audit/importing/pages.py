@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 from unicodedata import category
 
+from pfl_audit.documents.readers import DOCUMENTS
 from pfl_audit.documents.readers.folder import files_below
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.inputs import MIB, is_regular
 from pfl_audit.sandbox import Sandbox, SandboxError
 
-SUFFIXES: Final = (".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 UNREAD: Final = (
     ".gif",
     ".heic",
@@ -64,7 +64,7 @@ class SourceFile:
 
 def is_documents(path: Path) -> bool:
     """Whether a path is a document, or a folder that holds one at any depth."""
-    return bool(files_below(path, SUFFIXES)) if path.is_dir() else _is_document(path)
+    return bool(files_below(path, DOCUMENTS)) if path.is_dir() else _is_document(path)
 
 
 def find_documents(path: Path, out: Path) -> list[SourceFile]:
@@ -77,12 +77,12 @@ def find_documents(path: Path, out: Path) -> list[SourceFile]:
         NotAuditableError: There is none.
     """
     root = path if path.is_dir() else path.parent
-    files = files_below(path, SUFFIXES) if path.is_dir() else [path] if _is_document(path) else []
+    files = files_below(path, DOCUMENTS) if path.is_dir() else [path] if _is_document(path) else []
     whole, apart = root.resolve(), out.resolve()
     names = [file.relative_to(root) for file in files]
     names = [name for name in names if apart == whole or apart not in (whole / name).parents]
     if not names:
-        raise NotAuditableError(f"{path} holds no document", f"Give a folder with {', '.join(SUFFIXES)} files")
+        raise NotAuditableError(f"{path} holds no document", f"Give a folder with {', '.join(DOCUMENTS)} files")
     return [SourceFile(root / name, name.as_posix()) for name in names]
 
 
@@ -148,4 +148,4 @@ def require_pdf_reader(files: list[SourceFile]) -> None:
 
 
 def _is_document(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and is_regular(path)
+    return path.suffix.lower() in DOCUMENTS and is_regular(path)

@@ -27,9 +27,11 @@ from pfl_audit.inputs import is_regular, read_bytes, read_json, sha256_input
 from pfl_audit.progress import Progress
 
 Ocr = Literal["auto", "always", "never"]
+Words = tuple[list[str], list[list[float]]]
+"""Words, and their boxes as shares of the page."""
 PICTURE: Final = re.compile(r"[0-9a-f]{32}\.(?:jpg|png)")
 """Name of a picture, by its content."""
-_FORMAT = 1
+_FORMAT = 2
 """Version of what the cache holds."""
 
 
@@ -39,7 +41,7 @@ class ReadingSettings:
 
     Attributes:
         dpi: Resolution at which pages of PDF files are rendered.
-        ocr: "auto" where a page has no text layer, "always", or "never".
+        ocr: "auto" where a page has no text layer or is a scan with a stamp, "always", or "never".
         language: Language of the recogniser.
         processes: Documents that are read at the same time.
     """
@@ -60,7 +62,11 @@ class ReadPage:
         picture: Picture of the page.
         words: Words in reading order.
         boxes: float32 (words, 4), shares of the page.
-        by_ocr: Whether the words were read by OCR, not taken from a text layer.
+        by_ocr: Whether words were read by OCR, not taken from a text layer.
+        stamped: Whether the page is a scan whose text layer has something else, such as a stamp, alone.
+        hidden: Number of words in the text layer that nobody sees, which are left out.
+        covered: Number of those of them that are below a bar.
+        undrawn: Number of typed annotations that the picture does not show.
     """
 
     file: str
@@ -69,6 +75,10 @@ class ReadPage:
     words: tuple[str, ...]
     boxes: Boxes
     by_ocr: bool
+    stamped: bool = False
+    hidden: int = 0
+    covered: int = 0
+    undrawn: int = 0
 
 
 def read_documents(
@@ -183,18 +193,37 @@ def _read(children: Children, work: _Work) -> ReadPage | str:
             file.write(data)
         _store(work.cache, key, page)
     picture = work.folder / page["picture"]
-    by_ocr = settings.ocr == "always" or (settings.ocr == "auto" and page["words"] is None)
+    read, places = page["words"] or [], page["boxes"] or []
+    by_ocr = settings.ocr == "always" or (settings.ocr == "auto" and (page["scan"] or not read))
     if by_ocr:
-        page = page | dict(zip(("words", "boxes"), _read_ocr(children, picture, work), strict=True))
+        by_engine = _read_ocr(children, picture, work)
+        read, places = joined(by_engine, (read, places)) if page["scan"] else by_engine
     try:
-        found_words = words(page["words"] or [])
-        boxes = as_boxes(page["boxes"] or [], len(found_words))
+        found_words = words(read)
+        boxes = as_boxes(places, len(found_words))
     except RECORD_ERRORS:
         return "its words cannot be used"
-    return ReadPage(work.file.name, work.page + 1, picture, found_words, boxes, by_ocr)
+    counts = {name: page[name] for name in ("hidden", "covered", "undrawn")}
+    return ReadPage(work.file.name, work.page + 1, picture, found_words, boxes, by_ocr, page["scan"], **counts)
 
 
-def _read_ocr(children: Children, picture: Path, work: _Work) -> tuple[list[str], list[list[float]]]:
+def joined(read: Words, layer: Words) -> Words:
+    """Words of an engine, and behind them those of a text layer where the engine read nothing.
+
+    Args:
+        read: Words of the engine, and their boxes.
+        layer: Those of the layer.
+    """
+    words, boxes = list(read[0]), list(read[1])
+    for word, box in zip(*layer, strict=True):
+        x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+        if not any(left <= x <= right and top <= y <= low for left, top, right, low in read[1]):
+            words.append(word)
+            boxes.append(box)
+    return words, boxes
+
+
+def _read_ocr(children: Children, picture: Path, work: _Work) -> Words:
     """Words of a picture, by its content and what determines the OCR."""
     data = read_bytes(picture, limit=MAX_FILE)
     language = work.settings.language

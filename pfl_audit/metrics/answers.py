@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rapidfuzz.distance import Levenshtein
+try:
+    from Levenshtein import distance
+except ImportError:  # its licence is GPL-2.0-or-later; who does without it gets equal numbers
+    from rapidfuzz.distance.Levenshtein import distance  # type: ignore[assignment]
 
 ANLS_THRESHOLD = 0.5
 """Similarities below this count as 0 (Biten et al., ICDAR 2019)."""
@@ -24,7 +27,8 @@ def similarity(answer: str, accepted: Sequence[str]) -> float:
     given = _normal(answer)
     if given in ("", "none"):
         return 0.0
-    return max((Levenshtein.normalized_similarity(given, _normal(right)) for right in accepted), default=0.0)
+    rights = [_normal(right) for right in accepted]
+    return max((1.0 - distance(given, right) / max(len(given), len(right)) for right in rights), default=0.0)
 
 
 def anls(answer: str, accepted: Sequence[str]) -> float:

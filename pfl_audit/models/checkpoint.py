@@ -64,15 +64,15 @@ def write_checkpoint(
             if is_there(source / name):
                 content = read_bytes(source / name, limit=LARGEST_TOKENIZER)
                 content = content if edit is None else edit(name, content)
-                with atomic_write(folder / name, private=False) as file:
+                with atomic_write(folder / name) as file:
                     file.write(content)
     for name, record in records.items():
-        write_json(folder / name, record, private=False)
+        write_json(folder / name, record)
     saved = {
         name: tensor.detach()
         .to("cpu", dtype if tensor.is_floating_point() and name not in statistics else tensor.dtype)
         .contiguous()
         for name, tensor in tensors.items()
     }
-    with atomic_write(folder / "model.safetensors", private=False) as file:
+    with atomic_write(folder / "model.safetensors") as file:
         file.write(safetensors.torch.save(saved, metadata={"format": "pt"}))

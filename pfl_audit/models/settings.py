@@ -90,6 +90,26 @@ def require_numbers(values: Mapping[str, Any], names: Container[str], where: str
             number(where + name, value, most=1000)
 
 
+def nested(settings: Any, keep: str = "\0") -> Iterator[tuple[str, str, Any]]:
+    """All settings inside of dicts and lists, to any depth.
+
+    Args:
+        keep: Part of a name; what is inside of a setting of such a name is yielded under that name.
+
+    Yields:
+        Dotted path to the dict around it, at most 80 characters; its name; its value.
+    """
+    left = [("", "", settings)]
+    while left:
+        where, name, value = left.pop()
+        yield where, name, value
+        if isinstance(value, dict):
+            inside = f"{where}.{name}"[:80] if name else where
+            left += [(inside, name if keep in name else key, part) for key, part in value.items()]
+        elif isinstance(value, list):
+            left += [(where, name, part) for part in value]
+
+
 @contextmanager
 def reading_config(folder: Path, kind: str, remedy: str = "Compare it with the checkpoint's source") -> Iterator[None]:
     """A context in which settings are read or a network is built; whatever is raised in it is their error.

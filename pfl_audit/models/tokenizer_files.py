@@ -69,5 +69,5 @@ def train_unigrams(texts: Iterable[str], folder: Path, vocabulary: int, **option
         minloglevel=2,
         **options,
     )
-    with atomic_write(folder / "spiece.model", private=False) as file:
+    with atomic_write(folder / "spiece.model") as file:
         file.write(model.getvalue())

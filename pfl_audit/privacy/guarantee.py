@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from pfl_audit.privacy.sampling import MAX_ROUNDS, Sampling, participations
+from pfl_audit.privacy.units import unit_words
 
 Text = Annotated[str, Field(max_length=300)]
 Sentence = Annotated[str, Field(max_length=2000)]
@@ -25,14 +26,14 @@ Rounds = Annotated[int, Field(ge=1, le=MAX_ROUNDS)]
 
 
 class GuaranteeSampling(BaseModel):
-    """Sampling of the providers of a round."""
+    """Sampling of the units of a round."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
     kind: Literal["poisson", "fixed-size", "schedule"] = Field(description="`poisson`, `fixed-size` or `schedule`")
     scheme: Literal["providers", "clients"] = Field(description="What is sampled")
     client_rate: Rate = Field(description="Probability that a client takes part in a round")
-    provider_rate: Rate = Field(description="Probability that a provider of a client takes part")
+    provider_rate: Rate = Field(description="Probability that a unit of a client takes part")
     separation: Rounds | None = Field(default=None, description="Rounds between two participations in a schedule")
 
 
@@ -54,18 +55,20 @@ class PrivacyGuarantee(BaseModel):
 
     epsilon: Epsilon = Field(description="Stated epsilon")
     delta: Delta = Field(description="Stated delta")
-    unit: Text = Field(description="Unit of protection: `provider`, with all its documents")
+    unit: Text = Field(description="Unit of protection: `provider`, with all its documents, `document` or `example`")
     adjacency: Text = Field(description="Adjacency of data sets: `add/remove one provider`")
     accountant: Text = Field(description="Accountant of epsilon: pld, prv, renyi or another")
     accounting: Literal["valid", "published"] = Field(description="`valid`, or as `published` by a paper")
     prv: Epsilon | None = Field(default=None, description="Epsilon by the PRV accountant")
     renyi: Epsilon | None = Field(default=None, description="Epsilon by the Rényi accountant")
     noise_multiplier: Positive = Field(description="Standard deviation of the noise divided by the clipping norm")
-    clip: Positive = Field(description="Clipping norm of a provider's update")
+    clip: Positive = Field(description="Clipping norm of a unit's update")
     rounds: Rounds = Field(description="Number of rounds run")
     rounds_accounted: Rounds = Field(description="Number of rounds that epsilon was computed for")
-    sampling: GuaranteeSampling = Field(description="Sampling of the providers of a round")
-    providers: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Number of providers")
+    sampling: GuaranteeSampling = Field(description="Sampling of the units of a round")
+    providers: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Number of units: of providers, or by `unit` of others"
+    )
     denominator: Positive = Field(description="Constant divisor of the noisy sum")
     noise_generator: Text = Field(description="Name of the noise generator")
     forced_participation: bool = Field(
@@ -147,7 +150,7 @@ class GuaranteeReview(BaseModel):
 
 
 def accuracy_bound(epsilon: float, delta: float) -> float:
-    """Largest balanced accuracy of a membership attack on one provider: (e^epsilon + delta) / (1 + e^epsilon).
+    """Largest balanced accuracy of a membership attack on one unit: (e^epsilon + delta) / (1 + e^epsilon).
 
     The bound is attained where the two constraints TPR <= e^epsilon FPR + delta and TNR <= e^epsilon FNR + delta meet
     (Kairouz, Oh and Viswanath 2015, theorem 2.1).
@@ -161,6 +164,7 @@ def guarantee_warnings(
     epsilon: float | None = None,
     accountant: str = "prv",
     providers: int | None = None,
+    unit: str = "provider",
     rounds: int | None = None,
     rounds_accounted: int | None = None,
 ) -> list[str]:
@@ -170,14 +174,16 @@ def guarantee_warnings(
         delta: Delta of the guarantee, between 0 and 1.
         epsilon: Stated epsilon.
         accountant: Accountant of the stated epsilon.
-        providers: Number of providers in training.
+        providers: Number of units in training.
+        unit: Unit of privacy.
         rounds: Number of rounds run.
         rounds_accounted: Number of rounds that epsilon was computed for.
     """
     found = []
     if providers is not None and delta >= 1 / providers:
+        noun = unit_words(unit).noun
         found.append(
-            f"delta {delta:g} is not below 1/n for n = {providers} providers: disclosing one provider "
+            f"delta {delta:g} is not below 1/n for n = {providers} {noun}s: disclosing one {noun} "
             "completely would satisfy it"
         )
     if rounds is not None and rounds_accounted is not None and rounds > rounds_accounted:

@@ -1,7 +1,7 @@
 """Budget ledger: every private run over some data, kept beside them, so that runs compose.
 
-A JSON file of mode 0600, changed under a lock and written atomically. Providers are HMACs of their names under a key of
-the ledger. A run is reserved whole before its first round and stays, whatever becomes of it. A ledger that is
+A JSON file of mode 0600, changed under a lock and written atomically. Units of privacy are HMACs of their names under a
+key of the ledger. A run is reserved whole before its first round and stays, whatever becomes of it. A ledger that is
 deleted or replaced cannot be detected.
 """
 
@@ -24,6 +24,7 @@ from pfl_audit.inputs import MIB, is_there, read_text
 from pfl_audit.privacy.guarantee import ComposedGuarantee
 from pfl_audit.privacy.ledger_content import LedgerContent, LedgerRun, new_content, new_entry
 from pfl_audit.privacy.renyi_filter import RunCost
+from pfl_audit.privacy.units import PrivacyUnit
 
 _LARGEST = 256 * MIB
 _REMEDY = "Restore it from a copy: runs that it does not hold are not counted"
@@ -35,15 +36,17 @@ class Spent:
 
     Attributes:
         runs: Run to what was reserved for it, in their order.
-        providers: Number of providers in all.
-        epsilon: Largest epsilon of a provider.
-        together: Epsilon of all runs, as if one provider were in each.
+        unit: Unit of privacy.
+        providers: Number of units in all.
+        epsilon: Largest epsilon of a unit.
+        together: Epsilon of all runs, as if one unit were in each.
         delta: Delta of both.
         order: Rényi order of the filter.
-        cap: Largest epsilon that a provider may spend, or None.
+        cap: Largest epsilon that a unit may spend, or None.
     """
 
     runs: dict[str, LedgerRun]
+    unit: PrivacyUnit
     providers: int
     epsilon: float
     together: float
@@ -69,13 +72,13 @@ class Ledger:
 
         Args:
             run: Id of the run, the same when it continues.
-            names: Providers that it trains on.
+            names: Units that it trains on.
             cost: What it spends.
-            cap: Largest epsilon of a provider in all runs; it replaces that of the ledger and stays.
+            cap: Largest epsilon of a unit in all runs; it replaces that of the ledger and stays.
 
         Returns:
-            Guarantee of this run and all before it together, which depends on no provider, and the largest epsilon of a
-            provider of this run.
+            Guarantee of this run and all before it together, which depends on no unit, and the largest epsilon of a
+            unit of this run.
 
         Raises:
             UsageError: The run would exceed the cap, its delta is not the ledger's, or the cap is no number above 0.
@@ -91,6 +94,11 @@ class Ledger:
                     raise UsageError(
                         f"{self.path} is kept at delta {content.delta:g}, and the run has {cost.delta:g}",
                         f"Give --delta {content.delta:g}, or another --ledger for other data",
+                    )
+                if cost.unit != content.unit:
+                    raise UsageError(
+                        f"{self.path} counts what a {content.unit} has spent, and the run protects a {cost.unit}",
+                        "Use the --unit of the runs before, or another --ledger, which does not count them",
                     )
                 if any(held.kind != cost.kind for held in content.runs.values()):
                     raise UsageError(
@@ -119,7 +127,7 @@ class Ledger:
         content = self._read()
         if content is None or (held := content.runs.get(run)) is None:
             return None
-        same = (held.rounds, held.kind) == (cost.sampling.rounds, cost.kind)
+        same = (content.unit, held.rounds, held.kind) == (cost.unit, cost.sampling.rounds, cost.kind)
         # Divergences on two machines differ by rounding.
         return same and bool(np.allclose(held.divergences, cost.divergences(content.orders), rtol=1e-6, atol=0))
 
@@ -130,7 +138,7 @@ class Ledger:
         return None if content is None else content.cap
 
     def trained(self, runs: Iterable[str], names: Iterable[str]) -> bool:
-        """Whether one of these runs trained on one of these providers."""
+        """Whether one of these runs trained on one of these units."""
         content = self._read()
         if content is None or not (known := [content.runs[run] for run in runs if run in content.runs]):
             return False
@@ -150,6 +158,7 @@ class Ledger:
         runs = [*content.runs.values()]
         return Spent(
             runs=content.runs,
+            unit=content.unit,
             providers=len({tag for run in runs for tag in run.providers}),
             epsilon=content.largest(runs),
             together=content.epsilon(runs) if runs else 0.0,
@@ -162,7 +171,7 @@ class Ledger:
         spent = content.largest([*content.runs.values()], content.runs[run].providers)
         if content.cap is not None and spent > content.cap:
             raise UsageError(
-                f"the budget is used up: with this run a provider would have spent epsilon {spent:.2f} of "
+                f"the budget is used up: with this run a {content.unit} would have spent epsilon {spent:.2f} of "
                 f"{content.cap:g} ({self.path})",
                 "Lower --epsilon or raise --sigma, train on other data, or raise --budget-cap",
             )

@@ -1,4 +1,4 @@
-"""Content of a budget ledger: runs with their Rényi divergences and providers, and what these have spent."""
+"""Content of a budget ledger: runs with their Rényi divergences and units, and what these have spent."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pfl_audit.privacy.guarantee import Delta, Epsilon, Positive, Rate, Rounds
 from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.renyi import ORDERS
 from pfl_audit.privacy.renyi_filter import RunCost, best_order, filter_epsilon
+from pfl_audit.privacy.units import PrivacyUnit
 from pfl_audit.provider_identity import provider_identity
 
 Tag = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -44,7 +45,7 @@ class LedgerContent(BaseModel):
 
     kind: Literal["pfl-audit budget ledger"] = "pfl-audit budget ledger"
     version: Literal[1] = 1
-    unit: Literal["provider"] = "provider"
+    unit: PrivacyUnit = "provider"
     delta: Delta
     order: Order
     cap: Positive | None
@@ -67,12 +68,12 @@ class LedgerContent(BaseModel):
         return min(total, runs[0].epsilon) if len(runs) == 1 else total
 
     def tags(self, names: Iterable[str]) -> set[str]:
-        """Keyed hashes of the identities of providers."""
+        """Keyed hashes of the identities of units."""
         key, plain = bytes.fromhex(self.key), {provider_identity(name).encode() for name in names}
         return {hmac.new(key, name, hashlib.sha256).hexdigest()[:32] for name in plain}
 
     def largest(self, runs: Sequence[LedgerRun], tags: Iterable[str] | None = None) -> float:
-        """Largest epsilon of a provider: of these, or of any."""
+        """Largest epsilon of a unit: of these, or of any."""
         held: dict[str, tuple[int, ...]] = {}
         for at, run in enumerate(runs):
             for tag in run.providers:
@@ -84,7 +85,8 @@ class LedgerContent(BaseModel):
 def new_content(cost: RunCost, cap: float | None) -> LedgerContent:
     """An empty ledger, whose delta and order are those of the first run."""
     order = best_order(cost, ORDERS, cap)
-    return LedgerContent(delta=cost.delta, order=order, cap=cap, orders=ORDERS, key=secrets.token_hex(32), runs={})
+    key = secrets.token_hex(32)
+    return LedgerContent(unit=cost.unit, delta=cost.delta, order=order, cap=cap, orders=ORDERS, key=key, runs={})
 
 
 def new_entry(content: LedgerContent, names: Iterable[str], cost: RunCost) -> LedgerRun:

@@ -16,13 +16,26 @@ from pfl_audit.errors import UsageError
 from pfl_audit.privacy.accounting import Accounting, PrivacySpent, privacy_spent
 from pfl_audit.privacy.correlation import Correlation, optimal_strategy
 from pfl_audit.privacy.guarantee import Rate, Rounds
-from pfl_audit.privacy.mechanism_parts import CODECS, AnyPart, Codec, Dual, Noise, One, Stage, Sum, said, shown
+from pfl_audit.privacy.mechanism_parts import (
+    CODECS,
+    AnyPart,
+    Codec,
+    Dual,
+    Gradient,
+    Noise,
+    One,
+    Stage,
+    Sum,
+    said,
+    shown,
+)
 from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.renyi_filter import RunCost
 from pfl_audit.privacy.rounding import rounding_loss
 from pfl_audit.privacy.sampling import Sampling, clients_drawn, participations
+from pfl_audit.privacy.units import UNITS, PrivacyUnit
 
-ADJACENCY: Final = "add or remove one provider with all its documents"
+ADJACENCY: Final = UNITS["provider"].adjacency
 REPLACEMENT: Final = "replace one provider with all its documents"
 ZEROED: Final = "zero out one provider in a fixed schedule of rounds"
 ADJACENCIES: Final[dict[str, tuple[str, ...]]] = {
@@ -30,7 +43,7 @@ ADJACENCIES: Final[dict[str, tuple[str, ...]]] = {
     "fixed-size": (REPLACEMENT, "replace one provider"),
     "schedule": (ZEROED,),
 }
-"""Names of the adjacency that each kind of draw is accounted for; the first is ours."""
+"""Names of the adjacency of providers that each kind of draw is accounted for; the first is ours."""
 SECRET_NOISE: Final = "cryptographic: SHAKE-256 with a secret key"  # noqa: S105 - the name of a generator
 SEEDED_NOISE: Final = "SHAKE-256 with a key from a seed"
 SECRET_GENERATORS: Final = (SECRET_NOISE, "cryptographic: operating system")
@@ -41,11 +54,11 @@ class Draw(BaseModel):
     """Draws of a round, independent of those of others.
 
     Attributes:
-        kind: Of each provider by itself (``poisson``), of a fixed number without replacement, or of none: each takes
-            part in every ``separation``-th round, which is known (``schedule``).
-        client_rate: Probability that the client of a provider takes part, which is known.
-        provider_rate: Probability that it then takes part, which is secret.
-        separation: Rounds from one participation of a provider to its next, of a schedule.
+        kind: Of each unit by itself (``poisson``), of a fixed number without replacement, or of none: each takes part
+            in every ``separation``-th round, which is known (``schedule``).
+        client_rate: Probability that the client of a unit takes part, which is known.
+        provider_rate: Probability that the unit then takes part, which is secret.
+        separation: Rounds from one participation of a unit to its next, of a schedule.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -76,7 +89,7 @@ class Mechanism(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    unit: Literal["provider"] = "provider"
+    unit: PrivacyUnit = "provider"
     draw: Draw
     phases: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=2, strict=False)]
 
@@ -87,6 +100,7 @@ class Mechanism(BaseModel):
         if len({(phase.part(Noise), phase.part(Sum), phase.part(Codec)) for phase in self.phases}) > 1:
             raise UsageError("both phases need the same noise, codec and sum", "Use the same settings for both phases")
         self._check_shares()
+        self._check_unit()
         return self
 
     def _check_order(self, phase: Phase) -> None:
@@ -144,6 +158,27 @@ class Mechanism(BaseModel):
             if refuse:
                 raise UsageError(problem, f"Leave out {option}")
 
+    def _check_unit(self) -> None:
+        """A provider trains by itself; a document or an example gives one gradient."""
+        parts, noun = [one for phase in self.phases for one in phase.parts], UNITS[self.unit].noun
+        gradients = sum(isinstance(one, Gradient) for one in parts)
+        # fmt: off
+        refused = (
+            (gradients != (0 if self.unit == "provider" else len(self.phases)),
+             f"the update of a {noun} is {'no' if self.unit == 'provider' else 'one'} gradient", "Correct the parts"),
+            (gradients and any(isinstance(one, Dual) for one in parts),
+             "a dual variable goes with local training, and a gradient has none", "Leave out --client-memory"),
+            (gradients and self.draw.kind != "poisson",
+             f"groups of a fixed size, and schedules, are accounted for providers, and the unit is a {noun}",
+             f"Leave out --sampling {self.draw.kind}"),
+            (self.unit == "example" and len(self.phases) > 1,
+             "self-pretraining reads pages, which several questions share", "Choose --unit document"),
+        )
+        # fmt: on
+        for refuse, problem, remedy in refused:
+            if refuse:
+                raise UsageError(problem, remedy)
+
     @classmethod
     def of(
         cls,
@@ -191,11 +226,13 @@ class Mechanism(BaseModel):
         bands = min(privacy.get("bands") or privacy.get("separation") or 1, rounds["rounds"])
         if len(noise_strategy) != bands:
             noise_strategy = optimal_strategy(rounds["rounds"], bands)
+        unit: PrivacyUnit = privacy.get("unit", "provider")
+        if unit != "provider":
+            _require_gradients(rounds, unit)
 
         def phase(task: str, number: int, clip: float, strategy: str) -> dict[str, Any]:
-            parts: list[dict[str, Any]] = [
-                {"part": "local", "optimizer": rounds["optimizer"], "proximal": float(rounds.get("proximal", 0.0))}
-            ]
+            local = {"part": "local", "optimizer": rounds["optimizer"], "proximal": float(rounds.get("proximal", 0.0))}
+            parts: list[dict[str, Any]] = [local if unit == "provider" else {"part": "gradient"}]
             if memory != "none":
                 parts.append({"part": "dual", "start": "random" if memory == "clgecl" else "zero"})
             parts += [
@@ -210,7 +247,7 @@ class Mechanism(BaseModel):
                 },
                 {"part": "codec", "name": name, "lossy": CODECS[name] if lossy is None else lossy},
                 {"part": "sum", "clients": clients, "secure": secure},
-                {"part": "server", "strategy": strategy},
+                {"part": "server", "strategy": strategy if unit == "provider" else rounds["optimizer"]},
             ]
             return {"task": task, "rounds": number, "parts": parts}
 
@@ -220,7 +257,7 @@ class Mechanism(BaseModel):
             strategy = pretraining.get("pretrain_strategy") or rounds["strategy"]
             phases.append(phase("pretraining", pretraining["pretrain_rounds"], clip, strategy))
         phases.append(phase("questions", rounds["rounds"], privacy["clip"], rounds["strategy"]))
-        return cls.model_validate({"draw": _draw(mode, rounds, privacy, clients), "phases": phases})
+        return cls.model_validate({"unit": unit, "draw": _draw(mode, rounds, privacy, clients), "phases": phases})
 
     @property
     def noise(self) -> Noise:
@@ -238,18 +275,23 @@ class Mechanism(BaseModel):
         return self.draw.kind
 
     @property
+    def adjacencies(self) -> tuple[str, ...]:
+        """Names of the adjacency that it is accounted for; the first is ours."""
+        return ADJACENCIES[self.kind] if self.unit == "provider" else (UNITS[self.unit].adjacency,)
+
+    @property
     def rounds(self) -> int:
         """Rounds of all phases."""
         return sum(phase.rounds for phase in self.phases)
 
     @property
     def sampling(self) -> Sampling:
-        """Sampling of a provider over all rounds; those of its schedule where it has one."""
+        """Sampling of a unit over all rounds; those of its schedule where it has one."""
         return self._sampled(self.rounds)
 
     @property
     def share(self) -> float:
-        """Share of the providers to expect in a round."""
+        """Share of the units to expect in a round."""
         return self.sampling.published_rate / (self.draw.separation or 1)
 
     @property
@@ -279,7 +321,15 @@ class Mechanism(BaseModel):
     def cost(self, delta: float) -> RunCost:
         """Cost of the whole run for a budget, by valid accounting."""
         loss = self.loss_of_sum * self.rounds / self.sampling.rounds
-        return RunCost(self.sampling, self.noise.multiplier, delta, self.spent(delta).epsilon, self.kind, loss)
+        return RunCost(
+            self.sampling,
+            self.noise.multiplier,
+            delta,
+            self.spent(delta).epsilon,
+            self.kind,
+            loss,
+            self.unit,
+        )
 
     def sentences(self) -> list[str]:
         """Effects of its parts on the guarantee of FL-PROVIDER-DP, a sentence each."""
@@ -315,6 +365,21 @@ class Mechanism(BaseModel):
             found.append("a server that sees single updates: each carries only its share of the noise")
         found.append("rounding of noise and sums to float32, which are accounted as real numbers")
         return found
+
+
+def _require_gradients(rounds: Mapping[str, Any], unit: PrivacyUnit) -> None:
+    """Refuse settings of local training and of server strategies, which a unit that gives one gradient has not.
+
+    Raises:
+        UsageError: One is given.
+    """
+    without = {"strategy": "fedavg", "proximal": 0.0, "local_epochs": 1, "local_steps": None}
+    for name, value in without.items():
+        if rounds.get(name, value) != value:
+            raise UsageError(
+                f"a {UNITS[unit].noun} gives one gradient, and --optimizer steps along their noisy mean",
+                f"Leave out --{name.replace('_', '-')}",
+            )
 
 
 def _draw(mode: str, rounds: Mapping[str, Any], privacy: Mapping[str, Any], clients: int) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from pfl_audit.privacy.sampling import MOST_BANDS
 
 CODECS: Final[dict[str, bool]] = {"float32": False, "nf4": True}
 """Codec of this package to whether it rounds."""
-_NAMES: Final = (*CODECS, "fedavg", "fedavgm", "fedadam", "fedadam-reference", "fedadam-corrected")
+_STRATEGIES: Final = ("fedavg", "fedavgm", "fedadam", "fedadam-reference", "fedadam-corrected")
+_OPTIMIZERS: Final = ("adamw", "adam", "sgd", "momentum", "shampoo", "adafactor")
+_NAMES: Final = (*CODECS, *_STRATEGIES, *_OPTIMIZERS)
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.+-]{1,60}$")]
 Weight = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 Stage = Literal["update", "bounded", "message", "sum", "model"]
-"""Input or result of a part: a provider's update, clipped, the message of a client, the sum over clients, weights."""
+"""Input or result of a part: the update of a unit, clipped, the message of a client, the sum over clients, weights."""
 
 
 class Part(BaseModel):
@@ -41,6 +43,13 @@ class Local(Part):
     proximal: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
 
+class Gradient(Part):
+    """Gradient of the loss of all questions of a document or an example, summed before its clip (DP-SGD)."""
+
+    takes, gives = "update", "update"
+    part: Literal["gradient"] = "gradient"
+
+
 class Dual(Part):
     """Dual variable of a client between rounds, which is added before the clip (DP-CLGECL)."""
 
@@ -50,7 +59,7 @@ class Dual(Part):
 
 
 class Clip(Part):
-    """Scaling of an update to a norm of at most ``bound``; of the sum one provider is at most so much."""
+    """Scaling of an update to a norm of at most ``bound``; of the sum one unit is at most so much."""
 
     takes, gives = "update", "bounded"
     part: Literal["clip"] = "clip"
@@ -100,14 +109,14 @@ class Sum(Part):
 
 
 class Server(Part):
-    """Step of the server's strategy from the sum, divided by a constant, to the weights."""
+    """Step of the server's strategy, or of an optimiser, from the sum, divided by a constant, to the weights."""
 
     takes, gives = "sum", "model"
     part: Literal["server"] = "server"
     strategy: Name
 
 
-AnyPart = Annotated[Local | Dual | Clip | Noise | Codec | Sum | Server, Field(discriminator="part")]
+AnyPart = Annotated[Local | Gradient | Dual | Clip | Noise | Codec | Sum | Server, Field(discriminator="part")]
 One = TypeVar("One", bound=Part)
 
 
@@ -116,6 +125,8 @@ def said(part: Part) -> str | None:
     match part:
         case Local() if part.optimizer != "adamw" or part.proximal:
             return "local optimiser and proximal term: no change, because every update is clipped after them"
+        case Gradient():
+            return "one gradient a unit: the gradients of all its questions are summed before one clip"
         case Dual():
             return (
                 "dual variable between rounds: no change, because it depends on models and on the client's own "

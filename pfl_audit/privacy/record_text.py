@@ -6,11 +6,13 @@ from itertools import chain
 from typing import Any, Final
 
 from pfl_audit.privacy.mechanism import ADJACENCIES, SECRET_GENERATORS, SEEDED_NOISE
+from pfl_audit.privacy.units import UNITS
 
 NO_PRIVACY: Final = "none: trained without differential privacy"
+_ADJACENCIES: Final = tuple(words.adjacency for words in UNITS.values())
 _KNOWN: Final = {
     "unit": ("provider", "client", "document", "page", "record", "user", "example"),
-    "adjacency": (*chain(*ADJACENCIES.values()), "add/remove", "replace one record"),
+    "adjacency": (*chain(*ADJACENCIES.values()), *_ADJACENCIES, "add/remove", "replace one record"),
     "accountant": ("pld", "prv", "renyi", "rdp", "moments", "gdp", "classical-gaussian"),
     "noise_generator": (*SECRET_GENERATORS, SEEDED_NOISE, "torch", "numpy"),
 }

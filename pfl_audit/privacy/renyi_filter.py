@@ -20,6 +20,7 @@ from pfl_audit.privacy.loss_distribution import Floats
 from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.renyi import round_moments
 from pfl_audit.privacy.sampling import Sampling
+from pfl_audit.privacy.units import PrivacyUnit
 
 _ASSUMED_RUNS = 4
 """Without a cap the order suits a budget of so many times the first run's epsilon."""
@@ -35,8 +36,9 @@ class RunCost:
         noise_multiplier: Standard deviation of the noise divided by the clipping norm.
         delta: Delta of the guarantee.
         epsilon: Epsilon of the run alone, by valid accounting.
-        kind: How the providers of a round are drawn, which decides the adjacency.
+        kind: How the units of a round are drawn, which decides the adjacency.
         loss: Largest privacy loss of a round beside, nats.
+        unit: Unit of privacy.
     """
 
     sampling: Sampling
@@ -45,6 +47,7 @@ class RunCost:
     epsilon: float
     kind: Kind = "poisson"
     loss: float = 0.0
+    unit: PrivacyUnit = "provider"
 
     def divergences(self, orders: Sequence[float]) -> Floats:
         """Rényi divergences of all rounds at these orders, float (n,), at least 0."""

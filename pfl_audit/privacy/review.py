@@ -17,11 +17,12 @@ from pfl_audit.privacy.guarantee import (
     accuracy_bound,
     guarantee_warnings,
 )
-from pfl_audit.privacy.mechanism import ADJACENCIES, SECRET_GENERATORS, Mechanism
+from pfl_audit.privacy.mechanism import SECRET_GENERATORS, Mechanism
 from pfl_audit.privacy.mechanism_parts import CODECS, Clip, Codec, shown
 from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.privacy.reconstruction import largest_by_epsilon, largest_reconstruction
 from pfl_audit.privacy.sampling import public_providers
+from pfl_audit.privacy.units import UNITS, several_units, unit_words
 
 PRIORS = tuple(digit * 10.0**power for power in range(-4, 0) for digit in (1, 2, 5))
 """Chances to guess a value without its provider, for which a review says what the guarantee allows."""
@@ -126,6 +127,7 @@ def _statements(record: Mapping[str, Any], stated: PrivacyGuarantee, mechanism: 
     """Other statements of the record on its mechanism."""
     drawn, last, noise = stated.sampling, mechanism.phases[-1], mechanism.noise
     yield from (
+        ("privacy.unit", stated.unit.casefold(), mechanism.unit),
         ("privacy.rounds", stated.rounds, mechanism.rounds),
         ("privacy.noise_multiplier", stated.noise_multiplier, noise.multiplier),
         ("privacy.clip", stated.clip, last.part(Clip).bound),
@@ -166,10 +168,10 @@ def _accounted(stated: PrivacyGuarantee, mechanism: Mechanism) -> GuaranteeRevie
     """Recompute epsilon, and summarise the result in a sentence."""
     kind, warnings = mechanism.kind, _warnings(stated)
     valid, published = (mechanism.spent(stated.delta, how) for how in ("valid", "published"))
-    comparable = stated.unit.casefold() == mechanism.unit and stated.adjacency.casefold() in ADJACENCIES[kind]
+    comparable = stated.adjacency.casefold() in mechanism.adjacencies
     if not comparable:
         warnings.append(
-            f"recomputed for '{ADJACENCIES[kind][0]}', but stated for '{stated.unit}', '{stated.adjacency}'"
+            f"recomputed for '{mechanism.adjacencies[0]}', but stated for '{stated.unit}', '{stated.adjacency}'"
         )
     weaker = valid.epsilon - stated.epsilon > TOLERANCE * valid.epsilon
     if weaker:
@@ -178,6 +180,7 @@ def _accounted(stated: PrivacyGuarantee, mechanism: Mechanism) -> GuaranteeRevie
     covered = comparable and not stated.forced_participation
     prv, prv_failure = prv_comparison(mechanism.sampling, mechanism.noise.multiplier, stated.delta)
     curve = SampledGaussian(mechanism.sampling, mechanism.noise.multiplier, kind)
+    several = filter(None, [several_units(mechanism.unit, valid.epsilon, stated.delta)])
     return GuaranteeReview(
         claim=stated,
         worth="weaker" if weaker and covered else "unknown" if unsure else "holds",
@@ -185,7 +188,7 @@ def _accounted(stated: PrivacyGuarantee, mechanism: Mechanism) -> GuaranteeRevie
         if weaker and covered
         else f"epsilon {valid.epsilon:.2f}, but {unsure}"
         if unsure
-        else f"as stated: epsilon {valid.epsilon:.2f} for the {mechanism.rounds} rounds that were run",
+        else f"as stated: epsilon {valid.epsilon:.2f} for the {mechanism.rounds} rounds that were run{_for(mechanism)}",
         epsilon=valid.epsilon,
         accountant=valid.accountant,
         prv=prv if kind == "poisson" else None,
@@ -198,31 +201,37 @@ def _accounted(stated: PrivacyGuarantee, mechanism: Mechanism) -> GuaranteeRevie
         if covered
         else _allowed(stated.epsilon, stated.delta, None),
         parts=mechanism.sentences(),
-        not_covered=mechanism.not_covered(),
+        not_covered=[*mechanism.not_covered(), *several],
         warnings=warnings,
     )
 
 
 def _unsure(stated: PrivacyGuarantee, *, comparable: bool) -> str:
     """Reason why the guarantee is not confirmed although epsilon is; empty where it is."""
-    delta, providers = stated.delta, stated.providers
+    delta, providers, units = stated.delta, stated.providers, f"{unit_words(stated.unit).noun}s"
     reasons = (
         (stated.forced_participation, "the accountants do not cover forced participation"),
-        (not comparable, "another unit or adjacency is stated"),
+        (not comparable, "another adjacency is stated"),
         (
             stated.noise_generator not in SECRET_GENERATORS,
             "only against adversaries who cannot regenerate the noise",
         ),
-        (providers is None, f"no number of providers is stated, with which delta {delta:g} can be compared"),
-        (delta * (providers or 0) >= 1, f"delta {delta:g} allows one of {providers} providers to be disclosed"),
+        (providers is None, f"no number of {units} is stated, with which delta {delta:g} can be compared"),
+        (delta * (providers or 0) >= 1, f"delta {delta:g} allows one of {providers} {units} to be disclosed"),
     )
     return next((text for applies, text in reasons if applies), "")
+
+
+def _for(mechanism: Mechanism) -> str:
+    """Whom a guarantee is for, where that is not a provider; empty else."""
+    words = UNITS[mechanism.unit]
+    return f", for {words.whole} and not for {words.coarser}" if words.coarser else ""
 
 
 def _weaker(stated: PrivacyGuarantee, epsilon: float) -> str:
     published = stated.accounting == "published" and stated.sampling.client_rate < 1
     return (
-        f"published accounting: effective epsilon {epsilon:.2f}, because the server and the other providers' updates "
+        f"published accounting: effective epsilon {epsilon:.2f}, because the server and the other updates "
         "reveal the participation of a client"
         if published
         else f"effective epsilon {epsilon:.2f} instead of the stated {stated.epsilon:g}"
@@ -235,6 +244,7 @@ def _warnings(stated: PrivacyGuarantee) -> list[str]:
         epsilon=stated.epsilon,
         accountant=stated.accountant,
         providers=stated.providers,
+        unit=stated.unit,
         rounds=stated.rounds,
         rounds_accounted=stated.rounds_accounted,
     )

@@ -166,5 +166,5 @@ def draw_coins(settings: CanarySettings, out: Path, *, pointed: bool) -> Manifes
         if (manifest.canaries, manifest.guesses, manifest.nonce, manifest.pointed) != wanted:
             raise AuditError(f"{path} holds other canaries than those that are asked for", f"Delete {out}")
     if not is_there(public):
-        write_json(public, manifest.public(), private=False)
+        write_json(public, manifest.public())
     return manifest

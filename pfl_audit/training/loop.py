@@ -15,6 +15,7 @@ from pfl_audit.models.memory import keep_freed_memory
 from pfl_audit.models.training_protocol import TrainingSet
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated.secure_rng import seed_for
+from pfl_audit.training.interrupts import held_interrupts
 from pfl_audit.training.process_group import ONE, ProcessGroup
 from pfl_audit.training.state import RunState, restore_state, save_state
 from pfl_audit.training.trainable import Trainable
@@ -126,7 +127,7 @@ def run_loop(
     name: str = "training",
     group: ProcessGroup = ONE,
 ) -> RunState:
-    """Train a network in place, continuing where a killed run stopped.
+    """Train a network in place, continuing where a killed run stopped; an interrupt saves the last whole step.
 
     Args:
         page_encoder: Its frozen visual encoder, or None.
@@ -144,6 +145,7 @@ def run_loop(
     Raises:
         UsageError: The file belongs to another run, or to one of another number of processes.
         AuditError: The loss is no longer finite, or the first steps moved the wrong tensors.
+        KeyboardInterrupt: At an interrupt, after the step and saving it; at a second one at once.
     """
     prepare_process()
     torch.manual_seed(seed)
@@ -151,8 +153,23 @@ def run_loop(
     group.require_same(trainable)
     checked = min(schedule.check_after or 0, schedule.steps)
     before = (trainable.read(), trainable.frozen_digest()) if checked and state.step == 0 else None
-    with progress.task(name, schedule.steps, state.step) as task:
-        while state.step < schedule.steps:
+    saved = state.step
+    with held_interrupts() as interrupted, progress.task(name, schedule.steps, state.step) as task:
+        while True:
+            last = state.step == schedule.steps
+            stop = group.total(float(interrupted())) > 0  # all processes of a group stop after one step
+            if state.losses and not stop and (last or state.step % schedule.validate_every == 0):
+                network.eval()
+                schedule.validated(state, sum(state.losses) / len(state.losses))
+                state.losses = []
+            if state.step > saved and (last or stop or state.step % schedule.save_every == 0):
+                group.require_same(trainable)
+                if group.leads:
+                    save_state(path, run, state, network, optimizer)
+            if stop:
+                raise KeyboardInterrupt
+            if last:
+                break
             set_training(network, page_encoder)
             group.reseed(seed, state.step)
             rate, losses = schedule.rate(state.step), schedule.losses(state.step)
@@ -161,20 +178,11 @@ def run_loop(
                 raise AuditError(f"the training loss is {loss} at step {state.step + 1}", "Lower --learning-rate")
             state.losses.append(loss)
             state.step += 1
-            last = state.step == schedule.steps
             if before is not None and state.step == checked:
                 trainable.require_moved(trainable.moved(trainable.read() - before[0]))
                 trainable.require_frozen(before[1])
                 before = None
             task.advance(1, schedule.note(state, loss))
-            if last or state.step % schedule.validate_every == 0:
-                network.eval()
-                schedule.validated(state, sum(state.losses) / len(state.losses))
-                state.losses = []
-            if last or state.step % schedule.save_every == 0:
-                group.require_same(trainable)
-                if group.leads:
-                    save_state(path, run, state, network, optimizer)
     network.eval()
     return state
 

@@ -10,6 +10,7 @@ from typing import Never
 import torch
 
 from pfl_audit.errors import UsageError
+from pfl_audit.files import make_folder
 from pfl_audit.models.training_protocol import TrainableModel
 from pfl_audit.training.trainable import Trainable
 
@@ -59,9 +60,12 @@ class Adapters:
         self.trainable = Trainable(network)
 
     def save(self, folder: Path) -> None:
-        """Write the adapters by themselves, in peft's files."""
+        """Write the adapters by themselves, in peft's files, readable by the owner only."""
+        make_folder(folder, private=True)
         self._wrapped.save_pretrained(str(folder))
         (folder / "README.md").unlink(missing_ok=True)
+        for path in folder.iterdir():
+            path.chmod(0o600)
 
     def merge(self) -> None:
         """Add the adapters to the weights below them: the network is an ordinary one again."""

@@ -24,6 +24,7 @@ from pfl_audit.privacy.record_text import NO_PRIVACY
 from pfl_audit.progress import Progress
 from pfl_audit.training import canaries
 from pfl_audit.training.central import train_central_phases
+from pfl_audit.training.federated.clients import unit_name
 from pfl_audit.training.federated.kept import kept_path
 from pfl_audit.training.federated.kept import read_record as read_kept
 from pfl_audit.training.federated.phases import train_federated
@@ -110,7 +111,8 @@ def training_folder(out: Path, identity: dict[str, Any] | None) -> OutFolder:
         UsageError: It holds what others made, or a model or a state of other settings.
         AuditError: Another process writes into it.
     """
-    return OutFolder(out, "training", identity, keeps=(RECORD, WEIGHTS, STATE_FILE, KEY_FILE, FOLDER, canaries.COINS))
+    kept = (RECORD, WEIGHTS, STATE_FILE, KEY_FILE, FOLDER, canaries.COINS)
+    return OutFolder(out, "training", identity, keeps=kept, private=True)
 
 
 def _train(
@@ -279,7 +281,8 @@ def prepare(run: TrainRun, settings: Settings, privacy: PrivacySettings | None) 
         identity["providers_share"] = run.providers_share
     if privacy is not None:
         identity["privacy"] = privacy.to_public()
-        refuse_trained_start(run.start, corpus.digest, run.budget, {query.document.provider for query in train})
+        units = {unit_name(query, privacy.unit) for query in train}
+        refuse_trained_start(run.start, corpus.digest, run.budget, units)
     return Prepared(corpus, train, valid, identity)
 
 

@@ -126,6 +126,42 @@ def test_the_container_runs_without_rights_and_offline() -> None:
     assert not [line for line in lines[user:] if line.startswith(("USER root", "RUN"))]
     assert any("HF_HUB_OFFLINE=1" in line and "TRANSFORMERS_OFFLINE=1" in line for line in lines)
     assert 'ENTRYPOINT ["pfl-audit"]' in lines
-    pinned = re.search(r"torch==([\d.]+)", (ROOT / "constraints.txt").read_text())
-    assert pinned
-    assert f"torch=={pinned[1]}" in "\n".join(lines)
+
+
+def test_the_image_holds_the_wheel_and_packages_with_hashes_alone() -> None:
+    text = (ROOT / "Containerfile").read_text()
+    _, builder, image = text.split("\nFROM ")
+    assert re.findall(r"^(?:COPY|ADD) .*", image, re.MULTILINE) == [
+        "COPY requirements.lock /requirements.lock",
+        "COPY --from=build /wheels /wheels",
+    ]
+    assert "--require-hashes -r /requirements.lock" in image
+    assert "COPY . " not in builder
+    assert (ROOT / ".containerignore").read_text() == (ROOT / ".dockerignore").read_text()
+
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_by_commit(path: Path) -> None:
+    used = re.findall(r"uses: (.+)", path.read_text())
+    assert used
+    for one in used:
+        assert re.fullmatch(r"\./\S+|[\w-]+(/[\w-]+)+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one), one
+        name, _, commit = one.partition("@")
+        listed = f"| {name} | {commit.partition('# ')[2]} | {commit.partition(' ')[0]} |"
+        assert one.startswith("./") or listed in (ROOT / "docs/supply-chain.md").read_text()
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_may_read_and_a_job_no_more_than_it_needs(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        steps = job["steps"]
+        reports = any("upload-sarif" in step.get("uses", "") for step in steps)
+        needed = {"contents": "read", **({"security-events": "write"} if reports else {})}
+        assert job.get("permissions", workflow["permissions"]) == needed
+        fetched = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
+        assert [step["with"]["persist-credentials"] for step in fetched] == [False]

@@ -1,14 +1,18 @@
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image, ImageDraw
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Document, Query
+from pfl_audit.documents.images import PageImage
 from pfl_audit.documents.keys import key_of_question
 from pfl_audit.documents.scrubbing.normalization import normalize_text
 from pfl_audit.documents.scrubbing.ocr_lines import OcrLine
-from pfl_audit.documents.scrubbing.questions import ABSENT, IMAGE_ONLY, scrubbed_questions
+from pfl_audit.documents.scrubbing.questions import ABSENT, IMAGE_ONLY, MISPLACED, scrubbed_questions
 
 Page = Callable[..., Document]
 
@@ -111,3 +115,15 @@ def test_a_pages_question_depends_on_the_page_alone(red: Corpus, keep: Callable[
         assert all_questions[query.id] == query.question
     other_seed = {query.id: query.question for query in scrubbed_questions(red, "provider_name", seed=4).queries}
     assert all_questions != other_seed
+
+
+@pytest.mark.parametrize("places", ["the ink", "elsewhere"])
+def test_a_value_that_is_not_where_its_boxes_are_is_no_evidence(page: Page, tmp_path: Path, places: str) -> None:
+    picture = Image.new("L", (400, 400), 255)
+    ImageDraw.Draw(picture).text((40, 40), "Acme Total", fill=0, font_size=30)
+    picture.save(tmp_path / "a.png")
+    box = [0.1, 0.1, 0.5, 0.2] if places == "the ink" else [0.1, 0.6, 0.5, 0.7]
+    document = page("Acme", "Total")
+    document = replace(document, image=PageImage(tmp_path / "a.png"), boxes=np.array([box, box], dtype=np.float32))
+    test = scrubbed_questions(named(document), "provider_name", seed=0)
+    assert [problem.reason for problem in test.skipped] == ([] if places == "the ink" else [MISPLACED])

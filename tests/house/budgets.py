@@ -10,7 +10,7 @@ ROOMS: Final = {
     "attacks/canaries": (103, 3),
     "attacks/docmia": (292, 6),
     "attacks/guesses": (284, 5),
-    "attacks/inversion": (9197, 134),
+    "attacks/inversion": (8500, 123),
     "attacks/membership": (1401, 17),
     "attacks/memorization": (1700, 20),
     "attacks/questions": (938, 12),
@@ -30,9 +30,9 @@ ROOMS: Final = {
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
 
-WHOLE: Final = 46_360
+WHOLE: Final = 45_663
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 35_996
+STATEMENTS: Final = 35_410
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
+from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen import canvas
 
 
@@ -36,4 +37,44 @@ def scan(path: Path, text: str) -> Path:
     out = io.BytesIO()
     picture(text).save(out, "PNG")
     path.write_bytes(out.getvalue())
+    return path
+
+
+def form(path: Path, fields: dict[str, str]) -> Path:
+    """A PDF form whose labels are printed and whose values are in text fields."""
+    drawn = canvas.Canvas(str(path), pagesize=(500, 500))
+    for number, (label, value) in enumerate(fields.items()):
+        low = 440 - 40 * number
+        drawn.drawString(50, low, label)
+        drawn.acroForm.textfield(name=f"field-{number}", value=value, x=200, y=low - 6, width=250, height=24)
+    drawn.save()
+    return path
+
+
+def hidden(path: Path, how: str) -> Path:
+    """Three printed words, and two more that nobody sees."""
+    drawn = canvas.Canvas(str(path), pagesize=(500, 500))
+    drawn.drawString(50, 440, "one two three")
+    if how == "outside a clip":
+        clip = drawn.beginPath()
+        clip.rect(0, 0, 10, 10)
+        drawn.clipPath(clip, stroke=0, fill=0)
+    text = drawn.beginText(50, 300)
+    text.setTextRenderMode(3 if how == "render mode" else 0)
+    text.setFillGray({"white": 1.0, "camouflage": 0.99}.get(how, 0.0))
+    text.textOut("secret name")
+    drawn.drawText(text)
+    if how in ("bar", "white bar"):
+        drawn.setFillGray(0.0 if how == "bar" else 1.0)
+        drawn.rect(40, 290, 120, 30, fill=1, stroke=0)
+    drawn.save()
+    return path
+
+
+def stamped(path: Path, scanned: str, stamp: str) -> Path:
+    """A scan of the whole page with a line of text over it."""
+    drawn = canvas.Canvas(str(path), pagesize=(480, 400))
+    drawn.drawImage(ImageReader(picture(scanned)), 0, 0, 480, 400)
+    drawn.drawString(200, 20, stamp)
+    drawn.save()
     return path

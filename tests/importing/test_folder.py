@@ -14,7 +14,8 @@ import pytest
 from pfl_audit.cli.main import run
 from pfl_audit.documents.document import Membership
 from pfl_audit.documents.readers import open_corpus
-from tests.importing.drawn import pdf, scan
+from pfl_audit.importing.reading import joined
+from tests.importing.drawn import hidden, pdf, scan, stamped
 
 INVOICE = ["Acme Ltd billing@acme.example", "Invoice date: 12/31/2021", "Total: $1,234.50"]
 TABLE = "file,provider,member,provider_email,total_amount\n"
@@ -195,3 +196,26 @@ def test_a_data_set_is_recognised(folder: Path, capsys: Any) -> None:
     (folder / "empty").mkdir()
     assert run(["data", "import", str(folder / "empty"), "--out", str(folder / "third")]) == 2
     assert "neither a data set" in capsys.readouterr().err
+
+
+def test_pages_whose_layer_and_picture_differ_are_named(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "in").mkdir()
+    hidden(tmp_path / "in/bar.pdf", "bar")
+    stamped(tmp_path / "in/stamp.pdf", "TOTAL 99.50", "HM000123 Page 1 of 3")
+    assert run(["data", "import", str(tmp_path / "in"), "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().err
+    assert "BELOW A BAR: they are still in the file: 1 (bar.pdf page 1)" in said
+    assert "are scans with a few words of text over them: 1 (stamp.pdf page 1)" in said
+    assert "that nobody sees" not in said
+    assert "99.50" in (tmp_path / "out/labels.csv").read_text()
+
+
+def test_words_of_a_layer_are_added_where_an_engine_read_none() -> None:
+    read = ["TOTAL", "HMOOO123"], [[0.1, 0.1, 0.3, 0.2], [0.1, 0.8, 0.3, 0.9]]
+    layer = ["HM000123", "faint"], [[0.1, 0.82, 0.28, 0.88], [0.6, 0.8, 0.7, 0.9]]
+    assert joined(read, layer) == (["TOTAL", "HMOOO123", "faint"], [*read[1], layer[1][1]])
+
+
+def test_an_audit_of_documents_points_to_their_import(folder: Path, capsys: Any) -> None:
+    assert run(["data", "check", str(folder / "in")]) == 2
+    assert f"Run: pfl-audit data import {folder / 'in'} --out CORPUS" in capsys.readouterr().err

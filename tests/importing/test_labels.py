@@ -98,6 +98,8 @@ def test_a_value_of_json_lines_may_hold_a_separator_of_lines(tmp_path: Path) -> 
         ("name,total\na.pdf,1\n", "no column 'file'"),
         (HEAD, "holds no row"),
         ("", "no column 'file'"),
+        ("file,memebr,total\na.pdf,yes,1\n", "a column 'memebr', almost 'member'"),
+        ("file,Splits,total\na.pdf,train,1\n", "a column 'splits', almost 'split'"),
     ],
 )
 def test_a_bad_table_is_one_line_that_names_the_row_and_no_value(tmp_path: Path, content: str, says: str) -> None:
@@ -105,6 +107,17 @@ def test_a_bad_table_is_one_line_that_names_the_row_and_no_value(tmp_path: Path,
         read_labels(table(tmp_path, content), FILES)
     assert says in error.value.problem
     assert "Acme" not in str(error.value)
+
+
+@pytest.mark.parametrize("word", ["ja", "Oui", "sí", "TRUE", "y"])
+def test_a_table_of_a_european_spreadsheet_is_read(tmp_path: Path, word: str) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes(f"file;provider;member;total\na.pdf;Café Müller;{word};1.234,50 €\n".encode("cp1252"))
+    row = read_labels(path, FILES).rows["a.pdf"]
+    assert (row.provider, row.membership, row.values["total"]) == ("Café Müller", Membership.MEMBER, ("1.234,50 €",))
+    path.write_bytes(b"file;total\na.pdf;\x81\n")
+    with pytest.raises(AuditError, match="neither UTF-8 nor Windows-1252"):
+        read_labels(path, FILES)
 
 
 def test_a_table_that_is_missing_is_a_usage_error(tmp_path: Path) -> None:

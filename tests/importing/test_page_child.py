@@ -1,12 +1,14 @@
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from pfl_audit.importing.page_child import MAX_PAGES, answer
+from pfl_audit.documents.page_ink import printed, share_of_ink, under_bars
+from pfl_audit.importing.page_child import MAX_PAGES, answer, in_8_bits
 from pfl_audit.sandbox import RefusedError
-from tests.importing.drawn import pdf, picture
+from tests.importing.drawn import form, hidden, pdf, picture, stamped
 
 
 def test_a_text_layer_has_words_and_boxes_where_the_ink_is(tmp_path: Path) -> None:
@@ -73,3 +75,52 @@ def test_white_paper_is_white_in_every_mode(tmp_path: Path, mode: str) -> None:
 def test_a_pdf_of_too_many_pages_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="pages"):
         answer("count", str(pdf(tmp_path / "a.pdf", *[[]] * (MAX_PAGES + 1))))
+
+
+def test_values_in_the_fields_of_a_form_are_words_and_ink(tmp_path: Path) -> None:
+    page = answer("page", str(form(tmp_path / "a.pdf", {"Tax number": "12-3456789", "Amount": "4,711.00"})), 0, 144)
+    assert page["words"] == ["Tax", "number", "Amount", "12-3456789", "4,711.00"]
+    grey = np.asarray(Image.open(io.BytesIO(page["picture"])).convert("L"))
+    assert printed(grey, page["boxes"]).all()
+
+
+@pytest.mark.parametrize("how", ["render mode", "white", "camouflage", "bar", "white bar", "outside a clip", "shown"])
+def test_words_that_nobody_sees_are_left_out_and_counted(tmp_path: Path, how: str) -> None:
+    page = answer("page", str(hidden(tmp_path / "a.pdf", how)), 0, 144)
+    if how == "shown":
+        assert page["words"] == ["one", "two", "three", "secret", "name"]
+    else:
+        assert page["words"] == ["one", "two", "three"]
+    assert (page["hidden"], page["covered"]) == ((0 if how == "shown" else 2), (2 if how == "bar" else 0))
+
+
+def test_light_print_on_a_dark_ground_is_seen() -> None:
+    dark = np.full((100, 100), 20, dtype=np.uint8)
+    dark[40:60:2, 10:50] = 220
+    assert printed(dark, [[0.1, 0.4, 0.5, 0.6], [0.6, 0.4, 0.9, 0.6]]).tolist() == [True, False]
+    assert under_bars(dark, [[0.6, 0.4, 0.9, 0.6]]).tolist() == [True]
+
+
+def test_a_stamp_over_a_scan_is_not_the_text_of_the_scan(tmp_path: Path) -> None:
+    page = answer("page", str(stamped(tmp_path / "a.pdf", "INVOICE 4711\nTOTAL 12.50", "HM000123 Page 1 of 3")), 0, 72)
+    assert page["words"] == ["HM000123", "Page", "1", "of", "3"]
+    assert page["scan"]
+    assert not answer("page", str(pdf(tmp_path / "b.pdf", ["HM000123 Page 1 of 3"])), 0, 72)["scan"]
+
+
+def test_a_layer_that_has_the_ink_of_a_scan_is_its_text() -> None:
+    grey = np.asarray(picture("INVOICE"))
+    ink = np.argwhere(grey < 128)
+    (top, left), (low, right) = ink.min(axis=0), ink.max(axis=0) + 1
+    box = [left / 480, top / 400, right / 480, low / 400]
+    assert share_of_ink(grey, [box]) > 0.95
+    assert share_of_ink(grey, [[0.6, 0.6, 0.9, 0.7]]) == 0
+    assert share_of_ink(np.full((9, 9), 255, dtype=np.uint8), []) == 1
+
+
+@pytest.mark.parametrize("levels", [255, 4095, 65535, 1.0])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_grey_levels_of_any_depth_are_8_bits(levels: float, order: str) -> None:
+    ramp = np.linspace(0, 1, 16) * levels
+    kind = f"{order}f4" if levels == 1 else f"{order}u2"
+    assert np.abs(in_8_bits(ramp.astype(kind)) - np.linspace(0, 255, 16)).max() <= 1

@@ -1,7 +1,14 @@
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
+
+import Levenshtein
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein as RapidfuzzLevenshtein
 
+from pfl_audit.metrics import answers
 from pfl_audit.metrics.answers import accuracy, anls, similarity
 
 
@@ -40,3 +47,40 @@ def test_similarity_is_one_minus_edits_over_length(answer: str, right: str) -> N
     a, b = answer.strip(), right.strip()
     expected = 1 - edit_distance(a, b) / max(len(a), len(b)) if a else 0.0
     assert similarity(answer, [right]) == pytest.approx(expected)
+
+
+_COMBINING = "e\u0301e\u0308\u1100\u1161\u11a8\U0001f468\u200d\U0001f469\u0130\u00df\ufb03\u212b\ud83d\udc68"
+_UNICODE = st.text(st.characters(exclude_categories=()) | st.sampled_from(_COMBINING), max_size=40)
+
+
+def without_levenshtein() -> ModuleType:
+    """The module as it is imported where python-Levenshtein is not installed."""
+    spec = spec_from_file_location("answers_alone", answers.__file__)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "Levenshtein", None)
+        spec.loader.exec_module(module)
+    return module
+
+
+_ALONE = without_levenshtein()
+
+
+def test_python_levenshtein_is_used_where_it_is_installed() -> None:
+    assert answers.distance is Levenshtein.distance
+    assert _ALONE.distance is RapidfuzzLevenshtein.distance
+
+
+@given(answer=_UNICODE, accepted=st.lists(_UNICODE, max_size=3))
+def test_without_python_levenshtein_every_digit_is_equal(answer: str, accepted: list[str]) -> None:
+    assert similarity(answer, accepted) == _ALONE.similarity(answer, accepted)
+    assert anls(answer, accepted) == _ALONE.anls(answer, accepted)
+
+
+@given(answer=_UNICODE, right=_UNICODE)
+def test_similarity_is_that_of_rapidfuzz_to_the_digit(answer: str, right: str) -> None:
+    one, other = answer.strip().lower(), right.strip().lower()
+    expected = RapidfuzzLevenshtein.normalized_similarity(one, other) if one not in ("", "none") else 0.0
+    assert similarity(answer, [right]) == expected

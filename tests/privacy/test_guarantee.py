@@ -63,9 +63,8 @@ def test_more_rounds_than_accounted_are_recomputed_for_those_that_were_run() -> 
 @pytest.mark.parametrize(
     ("changes", "text", "warning"),
     [
-        ({"sampling": {**ALONE, "kind": "fixed-size"}}, "another unit or adjacency", "'replace one provider with"),
-        ({"unit": "document"}, "another unit or adjacency", "stated for 'document'"),
-        ({"adjacency": "replace one"}, "another unit or adjacency", "'replace one'"),
+        ({"sampling": {**ALONE, "kind": "fixed-size"}}, "another adjacency", "'replace one provider with"),
+        ({"adjacency": "replace one"}, "another adjacency", "'replace one'"),
         ({"forced_participation": True}, "cover forced participation", ""),
     ],
 )

@@ -4,6 +4,7 @@ import json
 import math
 import stat
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,16 @@ def test_two_runs_compose_by_the_sum_at_one_order(ledger: Ledger) -> None:
     assert (both.runs, both.order, both.delta) == (2, first.order, 1e-5)
     exact = math.sqrt(2) * 1.0 / 4.0  # two Gaussians are one with noise 4 / sqrt 2: no filter can be below
     assert both.epsilon > exact
+
+
+def test_runs_for_another_unit_need_another_ledger(ledger: Ledger) -> None:
+    documents = replace(GAUSSIAN, unit="document")
+    ledger.reserve("one", NAMES, documents)
+    assert ledger.spent().unit == "document"
+    assert ledger.agrees("one", documents)
+    assert not ledger.agrees("one", GAUSSIAN)
+    with pytest.raises(UsageError, match="counts what a document has spent, and the run protects a provider"):
+        ledger.reserve("two", NAMES, GAUSSIAN)
 
 
 def test_the_order_is_the_one_that_most_runs_fit(ledger: Ledger) -> None:

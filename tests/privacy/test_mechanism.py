@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 from pfl_audit.errors import UsageError
+from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.mechanism import Mechanism
-from pfl_audit.privacy.review import review_record
+from pfl_audit.privacy.review import mechanism_of, review_record
 from pfl_audit.privacy.rounding import MOST_NUMBERS, levels, reach, rounding_loss
 from tests.privacy.test_guarantee import HONEST
-from tests.privacy.training_records import mechanism_of_claim
+from tests.privacy.training_records import DOCUMENTS, mechanism_of_claim, review_claim
 
 ROUNDS: dict[str, Any] = {"rounds": 3, "clients_per_round": 2, "optimizer": "adamw", "strategy": "fedavg"}
 PRIVACY: dict[str, Any] = {
@@ -26,6 +28,7 @@ PRIVACY: dict[str, Any] = {
 }  # fmt: skip
 GROUPS = {**PRIVACY, "sampling": "fixed-size", "providers_per_round": 2, "minimum_providers": 4}
 PRETRAINED = {"pretrain_rounds": 2}
+BY_DOCUMENT = {"unit": "document"}
 
 
 def compose(mode: str = "fl-dp", clients: int = 3, sigma: float = 0.8, **given: Any) -> Mechanism:
@@ -51,6 +54,14 @@ def compose(mode: str = "fl-dp", clients: int = 3, sigma: float = 0.8, **given: 
         ({"rounds": {"client_memory": "clgecl"}, "mode": "central-dp", "clients": 1}, "needs clients"),
         ({"secure": True, "sigma": 1e-8}, "too small for the grid"),
         ({"privacy": GROUPS, "clients": 1}, "2 clients a round were asked for, and there are 1"),
+        ({"privacy": {**GROUPS, **BY_DOCUMENT}}, "accounted for providers, and the unit is a document"),
+        ({"privacy": BY_DOCUMENT, "rounds": {"client_memory": "clgecl"}}, "and a gradient has none"),
+        ({"privacy": {"unit": "example"}, "pretraining": PRETRAINED}, "pages, which several questions share"),
+        ({"privacy": BY_DOCUMENT, "rounds": {"codec": "nf4"}}, "messages in nf4 would be rounded with only a share"),
+        ({"privacy": BY_DOCUMENT, "rounds": {"strategy": "fedadam"}}, "a document gives one gradient"),
+        ({"privacy": {"unit": "example"}, "rounds": {"proximal": 0.1}}, "a question gives one gradient"),
+        ({"privacy": BY_DOCUMENT, "rounds": {"local_epochs": 2}}, "a document gives one gradient"),
+        ({"privacy": BY_DOCUMENT, "rounds": {"local_steps": 2}}, "a document gives one gradient"),
     ],
 )
 def test_what_has_no_guarantee_is_refused(given: dict[str, Any], problem: str) -> None:
@@ -74,6 +85,14 @@ def test_what_has_no_guarantee_is_refused(given: dict[str, Any], problem: str) -
         ({"quorum": 2}, ["rounds without some clients"]),
         ({"privacy": GROUPS}, ["groups of a fixed size"]),
         ({"pretraining": PRETRAINED}, ["self-pretraining: epsilon counts the rounds of both phases, 2 and 3"]),
+        ({"privacy": BY_DOCUMENT}, ["one gradient a unit", "server strategy (adamw): no change"]),
+        ({"privacy": BY_DOCUMENT, "secure": True}, ["one gradient", "server strategy", "secure sum: messages"]),
+        (
+            {"privacy": {**BY_DOCUMENT, "noise": "message"}, "rounds": {"codec": "nf4", "optimizer": "sgd"}},
+            ["one gradient", "full noise on every", "encoding of messages", "server strategy (sgd)"],
+        ),
+        ({"privacy": BY_DOCUMENT, "pretraining": PRETRAINED}, ["self-pretraining", "one gradient", "server strategy"]),
+        ({"privacy": BY_DOCUMENT, "quorum": 2}, ["one gradient", "rounds without some clients", "server strategy"]),
         ({"secure": True}, ["secure sum: messages are rounded to a grid after the noise, which adds 0 to epsilon"]),
     ],
 )
@@ -178,6 +197,8 @@ FORGERIES: dict[str, dict[str, Any]] = {
     "secure sums of the record": {"secure_aggregation": True},
     "unit document": {"privacy.unit": "document"},
     "unit question": {"privacy.unit": "one question"},
+    "unit and adjacency of documents": {f"privacy.{name}": text for name, text in DOCUMENTS.items()},
+    "unit of the settings": {"identity.privacy.unit": "document"},
     "a document of a provider": {"privacy.adjacency": f"{ADD} document of a provider"},
     "a question": {"privacy.adjacency": f"{ADD} question"},
     "zero trust": {"privacy.adjacency": "zero trust"},
@@ -263,3 +284,54 @@ def test_no_pair_of_forgeries_holds() -> None:
         if worth(forged(*(FORGERIES[name] for name in pair))) == "holds"
     ]
     assert held == []
+
+
+def test_another_unit_than_that_of_the_mechanism_is_contradicted() -> None:
+    """In the claim, in the mechanism, and in both with every part that goes with it, but not in the settings."""
+    stated = PrivacyGuarantee.model_validate(RECORD["privacy"])
+    mechanism = mechanism_of(RECORD, stated)[0].model_dump(mode="json")
+    whole = {"privacy.mechanism": mechanism}
+    assert worth(forged(whole)) == "holds"
+    parts = mechanism["phases"][0]["parts"]
+    gradients = {
+        "unit": "document", "draw": mechanism["draw"],
+        "phases": [{**mechanism["phases"][0], "parts": [{"part": "gradient"}, *parts[1:]]}],
+    }  # fmt: skip
+    of_documents = {f"privacy.{name}": text for name, text in DOCUMENTS.items()}
+    assert worth(forged(whole, of_documents)) == "contradicted"
+    assert worth(forged({"privacy.mechanism": gradients})) == "contradicted"
+    assert worth(forged({"privacy.mechanism": gradients}, of_documents)) == "contradicted"
+    assert worth(forged({"privacy.mechanism": {**mechanism, "unit": "document"}})) == "unknown"  # it does not compose
+
+
+def test_a_record_of_documents_holds_and_its_unit_is_part_of_it() -> None:
+    found = review_claim({**HONEST, **DOCUMENTS})
+    assert found.worth == "holds"
+    assert found.text.endswith("for one document with all its pages and questions and not for a provider")
+    several = [text for text in found.not_covered if "each of which is a unit of its own" in text]
+    assert several == [
+        "a provider with several documents, each of which is a unit of its own: by group privacy two have epsilon "
+        "15.97 at delta 0.029, and more are not bounded"
+    ]
+    assert review_claim({**HONEST, **DOCUMENTS, "delta": 0.1}).worth == "unknown"  # one of 4,000 documents
+    assert "4000 documents" in review_claim({**HONEST, **DOCUMENTS, "delta": 0.1}).text
+    for changes in ({"unit": "provider"}, {"unit": "example"}):
+        record = {"privacy": {**HONEST, **DOCUMENTS, "mechanism": mechanism_of_claim({**HONEST, **DOCUMENTS})}}
+        record["privacy"] |= changes
+        assert worth(record) == "contradicted"
+
+
+def test_the_accountant_of_documents_is_not_below_an_independent_one_in_40_settings() -> None:
+    """dp-accounting's optimistic estimate is a lower bound of epsilon."""
+    rng = np.random.default_rng(45)
+    for number in range(40):
+        rate, sigma = float(10 ** rng.uniform(-2.5, -0.2)), float(rng.uniform(0.5, 4))
+        rounds, delta = int(10 ** rng.uniform(0, 2.7)), float(10 ** rng.uniform(-9, -3))
+        unit = ("document", "example")[number % 2]
+        privacy = {**PRIVACY, "unit": unit, "provider_rate": rate}
+        mechanism = Mechanism.of("central-dp", {**ROUNDS, "rounds": rounds}, privacy, 1, sigma)
+        other = from_gaussian_mechanism(
+            sigma, sampling_prob=rate, value_discretization_interval=1e-3, pessimistic_estimate=False
+        )
+        below = other.self_compose(rounds).get_epsilon_for_delta(delta)
+        assert mechanism.spent(delta).epsilon >= below * (1 - 1e-9), (rate, sigma, rounds, delta)

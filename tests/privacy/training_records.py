@@ -9,12 +9,17 @@ from pfl_audit.privacy.correlation import optimal_strategy
 from pfl_audit.privacy.guarantee import GuaranteeReview
 from pfl_audit.privacy.mechanism import SECRET_GENERATORS
 from pfl_audit.privacy.review import review_record
+from pfl_audit.privacy.units import UNITS
+
+DOCUMENTS: dict[str, Any] = {"unit": "document", "adjacency": UNITS["document"].adjacency}
+"""What a claim for documents states other than one for providers."""
 
 
 def mechanism_of_claim(
     claim: Mapping[str, Any], clients: int = 4, *, dual: bool = False, codec: str = "float32", strategy: str = "fedavg"
 ) -> dict[str, Any]:
-    """The serialised mechanism that a claim describes, with these parts."""
+    """The serialised mechanism that a claim describes, with these parts; for documents where it states all of that."""
+    documents = DOCUMENTS.items() <= claim.items()
     drawn = claim["sampling"]
     noise = {
         "part": "noise",
@@ -25,7 +30,7 @@ def mechanism_of_claim(
         "strategy": optimal_strategy(claim["rounds"], drawn.get("separation") or 1),
     }
     parts = [
-        {"part": "local", "optimizer": "adamw"},
+        {"part": "gradient"} if documents else {"part": "local", "optimizer": "adamw"},
         *([{"part": "dual", "start": "random"}] if dual else []),
         {"part": "clip", "bound": claim["clip"]},
         noise,
@@ -35,7 +40,8 @@ def mechanism_of_claim(
     ]
     phase = {"task": "questions", "rounds": claim["rounds"], "parts": parts}
     draw = {name: drawn[name] for name in ("kind", "client_rate", "provider_rate")}
-    return {"draw": {**draw, "separation": drawn.get("separation")}, "phases": [phase]}
+    unit = {"unit": "document"} if documents else {}
+    return unit | {"draw": {**draw, "separation": drawn.get("separation")}, "phases": [phase]}
 
 
 def record_of(claim: Any) -> dict[str, Any]:

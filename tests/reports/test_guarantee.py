@@ -18,7 +18,7 @@ from pfl_audit.reports.html import to_html
 from pfl_audit.reports.markdown import to_model_card
 from pfl_audit.reports.sarif import to_sarif
 from tests.privacy.test_guarantee import CLAIM, HONEST
-from tests.privacy.training_records import record_of, review_claim
+from tests.privacy.training_records import DOCUMENTS, record_of, review_claim
 from tests.reports.test_html import HOSTILE, check, metric, results, tags
 
 
@@ -77,7 +77,7 @@ def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
         "Published accounting: effective epsilon 14.46",
         "add/remove one provider",
         "PRV 14.46, Rényi 16.28",
-        "99.97 % balanced accuracy of any attack; the mechanism that is stated allows 78.5",
+        "99.97 % balanced accuracy of any attack on providers; the mechanism that is stated allows 78.5",
         "64.0 % [58.0, 70.0]",
         "does not contradict the guarantee",
         "the stated epsilon is 8, the recomputed epsilon is 14.46",
@@ -90,7 +90,7 @@ def test_the_claim_stands_beside_what_was_measured(tmp_path: Path) -> None:
 
 def test_a_claim_that_holds_says_so() -> None:
     assert text_of(claimed(HONEST)).startswith("Holds | epsilon 8 at delta 1e-05 for a provider | As stated: ")
-    assert "Measured: no membership attack ran" in text_of(claimed(HONEST))
+    assert "Measured: no membership attack on providers ran" in text_of(claimed(HONEST))
 
 
 TIGHT = {**HONEST, "epsilon": 0.1, "noise_multiplier": 30.0}
@@ -126,7 +126,7 @@ def test_a_perfect_attack_on_a_few_providers_does_not_contradict_a_large_epsilon
     few = balanced(1.0, 1.0).model_copy(update={"n": 40})
     stated = {**HONEST, "epsilon": epsilon, "noise_multiplier": noise}
     assert not contradicts_guarantee(claimed(stated, check(metrics=[few]), drawn=False))
-    assert not contradicts_guarantee(claimed({**stated, "unit": "document"}, check(metrics=[few])))
+    assert not contradicts_guarantee(claimed({**stated, "adjacency": "replace one"}, check(metrics=[few])))
     assert contradicts_guarantee(claimed(TIGHT, check(metrics=[few])))
 
 
@@ -151,8 +151,8 @@ def test_a_forged_guarantee_is_contradicted_where_the_classes_were_drawn() -> No
     assert text_of(claimed(HONEST, FORGED)).startswith("Contradicted | ")
     within = check(metrics=[balanced(0.70, 0.66)])
     assert not contradicts_guarantee(claimed(HONEST, within))
-    other_unit = claimed({**HONEST, "unit": "document"}, FORGED)  # its curve is not comparable
-    assert not contradicts_guarantee(other_unit)
+    other = claimed({**HONEST, "adjacency": "replace one"}, FORGED)  # its curve is not comparable
+    assert not contradicts_guarantee(other)
 
 
 def test_a_large_class_makes_a_small_one_no_surer() -> None:
@@ -177,13 +177,37 @@ def test_classes_that_were_not_drawn_contradict_no_guarantee() -> None:
     assert text_of(found).startswith("Does not explain | ")
 
 
+def test_a_guarantee_for_documents_is_held_against_attacks_on_documents_alone(tmp_path: Path) -> None:
+    """A perfect attack on companies is no contradiction of a guarantee for documents, and is said not to be bounded."""
+    perfect = balanced(1.0, 1.0)
+    stated = {**TIGHT, **DOCUMENTS}
+    providers = claimed(stated, check(metrics=[perfect]))
+    assert worth(providers) == "holds"
+    text = text_of(providers)
+    assert "for one document with all its pages and questions and not for a provider" in text
+    assert "it bounds no attack on providers" in text
+    assert "Measured: no membership attack on documents ran" in text
+    again = held_against(providers.target.claim_review, providers.checks, providers.datasets)
+    assert again == providers.target.claim_review
+    documents = claimed(stated, check(metrics=[perfect.model_copy(update={"unit": "documents"})]))
+    assert worth(documents) == "contradicted"
+    assert worth(claimed(TIGHT, check(metrics=[perfect.model_copy(update={"unit": "documents"})]))) == "holds"
+    assert "each of its documents with probability 0.2" in text
+    policy = read_policy({}, gates=["guarantee.epsilon <= 8.1"])
+    for found, unit, status in ((providers, "providers", "not audited"), (providers, "documents", "passed")):
+        datasets = [data.model_copy(update={"unit": unit}) for data in found.datasets]
+        verdict = decide(found.checks, "leak", policy, guarantee=found.target.claim_review, datasets=datasets)
+        assert [one.status for one in verdict.gate.numbers] == [status]
+    assert "guessed without the document" in to_html(providers, tmp_path)
+
+
 def test_the_control_and_other_metrics_do_not_count() -> None:
     control = balanced(0.99, 0.98, model="pre-trained").model_copy(update={"role": None})
-    found = surest_bounded([check(metrics=[metric(), control, balanced(0.6, 0.5)])])
+    found = surest_bounded([check(metrics=[metric(), control, balanced(0.6, 0.5)])], "provider")
     assert found is not None
     assert found.metric.value == 0.6
     assert found.low == pytest.approx(0.5)
-    assert surest_bounded([check(metrics=[metric()])]) is None
+    assert surest_bounded([check(metrics=[metric()])], "provider") is None
 
 
 @pytest.mark.parametrize("hostile", [{"epsilon": HOSTILE}, [HOSTILE], {**CLAIM, "sampling": HOSTILE}])

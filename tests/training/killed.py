@@ -1,14 +1,30 @@
-"""A training command that is killed."""
+"""A training command that is killed or interrupted."""
 
 import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from pfl_audit.cli.main import run
+
+
+@contextmanager
+def obeyed(number: signal.Signals) -> Iterator[None]:
+    """A block in which a signal is an interrupt, as it is in a command."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def kill_once_there(arguments: list[str], state: Path) -> None:

@@ -1,11 +1,18 @@
 import json
+import os
+import signal
+import stat
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from transformers import T5ForConditionalGeneration
 
@@ -23,7 +30,7 @@ from pfl_audit.training.parts import of_some_providers, split_queries
 from pfl_audit.training.settings import TrainSettings
 from pfl_audit.training.start import Training
 from pfl_audit.training.trainable import choose_trainable
-from tests.training.killed import kill_once_there
+from tests.training.killed import kill_once_there, obeyed
 
 Make = Callable[[int], Path]
 SHORT = TrainSettings(
@@ -36,10 +43,28 @@ def blue(corpus_folder: Path) -> Corpus:
     return open_corpus(corpus_folder, "blue")
 
 
-def train(folder: Path, out: Path, blue: Corpus, settings: TrainSettings = SHORT) -> dict[str, torch.Tensor]:
+class Interrupting(Silent):
+    """Sends SIGTERM to this process while a step is being finished."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def task(self, name: str, total: int, done: int = 0) -> Any:
+        return super().task(name, total, done) if name == "training" else nullcontext(Silent())
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        self.left -= amount
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def train(
+    folder: Path, out: Path, blue: Corpus, settings: TrainSettings = SHORT, progress: Silent | None = None
+) -> dict[str, torch.Tensor]:
     model = open_training(folder, train_visual=not settings.freeze_visual)
     queries, valid = split_queries(blue)
-    train_central(Training(model, choose_trainable(model), queries, valid, Silent()), settings, out, {})
+    training = Training(model, choose_trainable(model), queries, valid, progress or Silent())
+    train_central(training, settings, out, {})
     return {name: tensor.clone() for name, tensor in model.network.state_dict().items()}
 
 
@@ -52,8 +77,6 @@ def test_trains_everything_but_the_dit(make_checkpoint: Make, blue: Corpus, tmp_
 
 
 def test_the_dit_is_trained_where_it_is_wanted(make_checkpoint: Make, blue: Corpus, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     before = load_vt5(make_checkpoint(0)).network.state_dict()
     after = train(make_checkpoint(0), tmp_path, blue, replace(SHORT, freeze_visual=False))
     name = "visual_embedding.image_model.embeddings.patch_embeddings.projection.weight"
@@ -65,8 +88,6 @@ def test_the_dit_is_trained_where_it_is_wanted(make_checkpoint: Make, blue: Corp
 def test_a_run_that_was_cut_ends_with_the_same_weights(
     make_checkpoint: Make, blue: Corpus, tmp_path: Path, optimizer: str
 ) -> None:
-    from dataclasses import replace
-
     settings = replace(SHORT, optimizer=optimizer)
     whole = train(make_checkpoint(0), tmp_path / "whole", blue, settings)
 
@@ -85,9 +106,55 @@ def test_a_run_that_was_cut_ends_with_the_same_weights(
         torch.testing.assert_close(resumed[name], tensor, atol=0, rtol=0)
 
 
-def test_other_settings_do_not_continue_a_run(make_checkpoint: Make, blue: Corpus, tmp_path: Path) -> None:
-    from dataclasses import replace
+@pytest.mark.parametrize("step", [3, 4], ids=["before a validation", "between validations"])
+def test_sigterm_keeps_the_last_step_and_the_run_ends_the_same(
+    make_checkpoint: Make, blue: Corpus, tmp_path: Path, step: int
+) -> None:
+    settings = replace(SHORT, save_every=100)
+    whole = train(make_checkpoint(0), tmp_path / "whole", blue, settings)
+    with obeyed(signal.SIGTERM), pytest.raises(KeyboardInterrupt):
+        train(make_checkpoint(0), tmp_path / "cut", blue, settings, Interrupting(step))
+    with safe_open(tmp_path / "cut" / STATE_FILE, "pt") as state:
+        assert json.loads(state.metadata()["state"])["step"] == step
+    resumed = train(make_checkpoint(0), tmp_path / "cut", blue, settings)
+    for name, tensor in whole.items():
+        assert torch.equal(resumed[name], tensor), name
+    states = []
+    for name in ("whole", "cut"):
+        with safe_open(tmp_path / name / STATE_FILE, "pt") as state:
+            states.append(({key: state.get_tensor(key).tolist() for key in state.keys()}, state.metadata()))  # noqa: SIM118
+    assert states[0] == states[1]  # weights, moments and history
 
+
+def test_memory_that_runs_out_is_one_line(
+    corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        torch.empty(1 << 62, dtype=torch.uint8)
+
+    monkeypatch.setattr("pfl_audit.training.loop.take_step", full)
+    arguments = ["train", "--data", str(corpus_folder), "--out", str(tmp_path / "ckpt"), "--vocabulary", "150"]
+    assert run(arguments) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == "pfl-audit: out of memory. Lower --batch-size, or use a machine with more."
+
+
+@pytest.mark.parametrize("more", [[], ["--lora", "2"]], ids=["whole", "adapters"])
+def test_a_checkpoint_is_readable_by_its_owner_only(
+    make_checkpoint: Make, corpus_folder: Path, tmp_path: Path, more: list[str]
+) -> None:
+    arguments = ["train", "--data", str(corpus_folder), "--from", str(make_checkpoint(0)), "--steps", "2", "--quiet"]
+    before = os.umask(0)
+    try:
+        assert run([*arguments, *more, "--batch-size", "2", "--out", str(tmp_path / "ckpt")]) == 0
+    finally:
+        os.umask(before)
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [tmp_path / "ckpt", *(tmp_path / "ckpt").rglob("*")]}
+    assert len(modes) > 4
+    assert modes == {path: 0o700 if path.is_dir() else 0o600 for path in modes}
+
+
+def test_other_settings_do_not_continue_a_run(make_checkpoint: Make, blue: Corpus, tmp_path: Path) -> None:
     train(make_checkpoint(0), tmp_path, blue)
     with pytest.raises(UsageError, match="other data or settings"):
         train(make_checkpoint(0), tmp_path, blue, replace(SHORT, learning_rate=1e-4))
@@ -112,8 +179,6 @@ def test_an_endless_loss_stops_the_run(make_checkpoint: Make, blue: Corpus, tmp_
 def test_settings_that_cannot_be(
     make_checkpoint: Make, blue: Corpus, tmp_path: Path, change: dict[str, object]
 ) -> None:
-    from dataclasses import replace
-
     with pytest.raises(UsageError):
         train(make_checkpoint(0), tmp_path, blue, replace(SHORT, **change))  # type: ignore[arg-type]
 

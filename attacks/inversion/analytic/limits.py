@@ -37,9 +37,7 @@ class Cause(StrEnum):
     DROPOUT = auto()
     FORM = auto()
     PATCHES = auto()
-    FONT = auto()
     FIRST = auto()
-    RESIZED = auto()
 
 
 CONDITIONS: Final = {
@@ -57,9 +55,7 @@ CONDITIONS: Final = {
     Cause.DROPOUT: "it needs a gradient that was taken without dropout",
     Cause.FORM: "it needs the form that the client filled in",
     Cause.PATCHES: "it needs fewer distinct patches than a patch has numbers: larger patches, or an emptier page",
-    Cause.RESIZED: "it needs a form of the size that the model sees",
     Cause.FIRST: "it needs a message of a later round, whose adapters' halves B are not zero",
-    Cause.FONT: "it needs the font, size and place in which the fields were filled in",
 }
 """Under which condition the closed forms would recover what is missing."""
 

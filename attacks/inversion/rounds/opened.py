@@ -37,6 +37,7 @@ from pfl_audit.models.safetensors_file import read_header
 from pfl_audit.models.samples import Sample
 from pfl_audit.models.tensor_file import read_tensors
 from pfl_audit.models.word_tables import LooksUpWords, SumsWordsAndBoxes
+from pfl_audit.privacy.units import UNITS
 from pfl_audit.training.federated.kept import Kept, Message, kept_path, messages_of, read_record
 from pfl_audit.training.federated.settings import FederatedSettings
 from pfl_audit.training.parts import split_queries
@@ -238,14 +239,17 @@ def _sent(
     name = f"round {message.round} {message.path.stem}"
     steps = _steps(record, 0 if rows is None else len(rows))
     seen = Observation(name, form, update, 1, steps, begun, dropout=dropout)
-    bound = NoiseBound(origin.noise, 2 * record.clip, unit="company") if origin.noise and record.clip else None
+    unit = "company" if record.unit == "provider" else UNITS[record.unit].noun
+    bound = NoiseBound(origin.noise, 2 * record.clip, unit=unit) if origin.noise and record.clip else None
     key = sha256_input(message.path), sha256_input(message.model)
     of_adapters = record.settings.get("lora_dropout", FederatedSettings.lora_dropout) if holds_adapters(update) else 0.0
     return Sent(seen, message.round, origin.clients, key, rows, bound, update.left_out, float(of_adapters))
 
 
 def _steps(record: Kept, questions: int) -> int:
-    """Optimiser steps of a message, as far as the settings say."""
+    """Optimiser steps of a message, as far as the settings say; a document or an example gives one gradient."""
+    if record.unit != "provider":
+        return 1
     size, epochs, most = (record.settings.get(name) for name in ("batch_size", "local_epochs", "local_steps"))
     if not isinstance(size, int) or not isinstance(epochs, int) or size < 1:
         return 1

@@ -64,6 +64,8 @@ class Importer(Protocol):
 
 READERS: Final = Registry[CorpusReader]("pfl_audit.corpora", "corpus reader", READER_ATTRIBUTES)
 IMPORTERS: Final = Registry[Importer]("pfl_audit.importers", "importer")
+DOCUMENTS: Final = (".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
+"""Suffixes of documents that ``data import`` makes a corpus of."""
 
 
 def open_corpus(path: Path, part: Part = "all") -> Corpus:
@@ -78,6 +80,7 @@ def open_corpus(path: Path, part: Part = "all") -> Corpus:
         AuditError: The format is not known, the corpus is not complete or cannot be read, or a provider is a member and
             a non-member.
     """
+    from pfl_audit.documents.readers.folder import files_below
     from pfl_audit.documents.readers.json_lines import refuse_archive
 
     require_input(path, "Give the folder that holds the corpus")
@@ -87,6 +90,11 @@ def open_corpus(path: Path, part: Part = "all") -> Corpus:
         return with_one_name(reader.read(path, part))
     if is_regular(path):
         refuse_archive(path)
+    if files_below(path, DOCUMENTS):
+        raise AuditError(
+            f"{path} is a folder of documents, not a corpus",
+            f"Run: pfl-audit data import {path} --out CORPUS, and give CORPUS",
+        )
     raise AuditError(
         f"{path} is no corpus in a known format ({', '.join(READERS.installed())})",
         "Give a PFL-DocVQA folder or one with corpus.jsonl, or make one with 'pfl-audit data make'",

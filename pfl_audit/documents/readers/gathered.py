@@ -27,9 +27,10 @@ SPLITS: Final = {
     "val": "blue_valid", "dev": "blue_valid", "test": "red_test", "testing": "red_test",
 }  # fmt: skip
 """Name of a split to the split of a page."""
+_YES, _NO = ("ja", "oui", "sí", "si", "sì", "sim", "tak"), ("nein", "nee", "nej", "non", "não", "nie")
 _MEMBERS: Final = {
-    **dict.fromkeys(("member", "true", "yes", "1"), Membership.MEMBER),
-    **dict.fromkeys(("non_member", "non-member", "false", "no", "0"), Membership.NON_MEMBER),
+    **dict.fromkeys(("member", "true", "yes", "y", "1", *_YES), Membership.MEMBER),
+    **dict.fromkeys(("non_member", "non-member", "false", "no", "n", "0", *_NO), Membership.NON_MEMBER),
     **dict.fromkeys(("unknown", ""), Membership.UNKNOWN),
 }
 _MOST_DEPTH = 16
@@ -104,7 +105,7 @@ def membership_of(row: Mapping[str, Any]) -> Membership:
     value = row.get("membership", row.get("member"))
     name = "" if value is None else str(value).strip().lower()
     if isinstance(value, list | dict) or name not in _MEMBERS:
-        raise RecordError("membership is none of member, non_member, unknown")
+        raise RecordError("membership is none of member, non_member, unknown, yes, no")
     return _MEMBERS[name]
 
 

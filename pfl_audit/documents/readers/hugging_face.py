@@ -19,6 +19,7 @@ import numpy as np
 from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Boxes, Document, Membership, as_boxes
 from pfl_audit.documents.images import PageImage
+from pfl_audit.documents.page_ink import Unit, unit_of
 from pfl_audit.documents.readers import Part
 from pfl_audit.documents.readers.arrow_rows import SUFFIXES, StoredImage, head, rows
 from pfl_audit.documents.readers.donut import parse_ground_truth, questions_of, words_of_lines
@@ -85,6 +86,8 @@ class HuggingFaceReader:
 
 
 READER = HuggingFaceReader()
+_SHARES = 1.5
+"""Largest coordinate of boxes that are shares of the page."""
 
 
 @dataclass
@@ -95,13 +98,15 @@ class _Table:
     tags: Sequence[str]
     pages: dict[str, Document] = field(repr=False)
     """Digest of a picture to its page: a question a row, several rows about a page."""
+    unit: Unit | None = None
+    """Unit of the boxes, by the first page that has some."""
 
     def page(self, row: Mapping[str, Any] | str, number: int) -> tuple[Document, list[Asked], Membership]:
         if isinstance(row, str):
             raise RecordError(row)
         truth = parse_ground_truth(row["ground_truth"]) if row.get("ground_truth") is not None else None
         image, key = self._image(row, number)
-        asked, found, boxes = self._content(row, truth)
+        asked, found, boxes = self._content(row, truth, image)
         file = self.file.relative_to(self.root).with_suffix("")  # the splits of save_to_disk have files of one name
         name = f"{'-'.join(file.parts)}-{number}"
         page = Document(f"{name}_1", provider_of(row, name), found, boxes, image, split_of(row, self.split))
@@ -111,13 +116,15 @@ class _Table:
             raise RecordError("its page has another provider in an earlier row")
         return known, asked, membership_of(row)
 
-    def _content(self, row: Mapping[str, Any], truth: Any) -> tuple[list[Asked], tuple[str, ...], Boxes]:
+    def _content(
+        self, row: Mapping[str, Any], truth: Any, image: PageImage
+    ) -> tuple[list[Asked], tuple[str, ...], Boxes]:
         if truth is not None:
             return questions_of(truth), *words_of_lines(truth)
         entities = _first(row, _ENTITIES)
         if entities is not None:
-            return _linked(entities), *_page_words(row)
-        found, boxes = _page_words(row)
+            return _linked(entities), *self._words(row, image)
+        found, boxes = self._words(row, image)
         asked = row.get("question", row.get("query"))
         if asked is not None:
             asked = asked.get("en") if isinstance(asked, Mapping) else asked
@@ -127,6 +134,19 @@ class _Table:
         if tags is None:
             raise RecordError("it has neither a question, nor ground_truth, nor tags")
         return _tagged(found, tags, self.tags), found, boxes
+
+    def _words(self, row: Mapping[str, Any], image: PageImage) -> tuple[tuple[str, ...], Boxes]:
+        """Words and boxes; boxes above 1 are in the unit in which they lie on the ink."""
+        found, values = words(_first(row, _WORDS) or []), _first(row, _BOXES) or []
+        if not found or not values:
+            return (), as_boxes([], 0)
+        boxes = np.asarray(values, dtype=np.float64).reshape(-1, 4)
+        if boxes.max() <= _SHARES:
+            return found, as_boxes(boxes, len(found))
+        self.unit = self.unit or unit_of(boxes, image)
+        if self.unit is None:
+            raise RecordError("its boxes are neither thousandths nor pixels of its picture: no ink is in them")
+        return found, as_boxes(boxes / self.unit.size(image), len(found))
 
     def _image(self, row: Mapping[str, Any], number: int) -> tuple[PageImage, str]:
         column = next((name for name in _IMAGE if row.get(name) is not None), None)
@@ -167,15 +187,6 @@ def _tag_names(metadata: str) -> Sequence[str]:
 
 def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
     return next((row[name] for name in names if row.get(name) is not None), None)
-
-
-def _page_words(row: Mapping[str, Any]) -> tuple[tuple[str, ...], Boxes]:
-    """Words and boxes; boxes above 1 are thousandths of the page, as LayoutLM takes them."""
-    found, values = words(_first(row, _WORDS) or []), _first(row, _BOXES) or []
-    if not found or not values:
-        return (), as_boxes([], 0)
-    boxes = np.asarray(values, dtype=np.float64).reshape(-1, 4)
-    return found, as_boxes(boxes / 1000 if boxes.max() > 1.5 else boxes, len(found))
 
 
 def _tagged(found: Sequence[str], tags: Any, names: Sequence[str]) -> list[Asked]:

@@ -15,6 +15,7 @@ import numpy as np
 from pfl_audit.documents.corpus import Corpus, Problem
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import PROVIDER_KEYS, draw_question
+from pfl_audit.documents.page_ink import not_on_ink
 from pfl_audit.documents.scrubbing.ocr_lines import OcrLine, ReadOcrLines, shows_value, value_boxes
 from pfl_audit.documents.scrubbing.scrub import THRESHOLD, contains_value, scrub
 from pfl_audit.provider_identity import provider_identity
@@ -25,6 +26,7 @@ SCRUBBED = "/scrubbed/"
 UNKNOWN = "the corpus does not give the value"
 ABSENT = "the value is not among its words, so nothing can be removed"
 IMAGE_ONLY = "its words imply the name without containing it, so the image may show it where nothing can be blurred"
+MISPLACED = "nothing is printed where its words say that the value is, so the picture still shows it"
 """Reasons why a page is left out of a test set."""
 
 
@@ -94,8 +96,10 @@ def without_value(
     if not scrubbed.removed and not boxes:
         return ABSENT
     page = scrubbed.document
-    if page.image is None:
+    if page.image is None or document.image is None:
         return page
+    if scrubbed.removed and document.printed is not None and not_on_ink(document.printed[list(scrubbed.removed)]):
+        return MISPLACED
     if key == "provider_name" and not (
         contains_value(document.words, value, threshold) or shows_value(lines, value, threshold)
     ):

@@ -87,16 +87,16 @@ class FormTokenizer:
         names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
         config: dict[str, object]
         if self.merges is None:
-            write_text(folder / "vocab.txt", "".join(f"{piece}\n" for piece in self.vocabulary), private=False)
+            write_text(folder / "vocab.txt", "".join(f"{piece}\n" for piece in self.vocabulary))
             config = {"tokenizer_class": "BertTokenizer", **self.casing.to_dict()}
         else:
             pieces = {piece: number for number, piece in enumerate(self.vocabulary)}
-            write_json(folder / "vocab.json", pieces, private=False)
+            write_json(folder / "vocab.json", pieces)
             merges = "".join(f"{left} {right}\n" for left, right in self.merges)
-            write_text(folder / "merges.txt", f"#version: 0.2\n{merges}", private=False)
+            write_text(folder / "merges.txt", f"#version: 0.2\n{merges}")
             config = {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}
         config |= dict(zip(names, self.special, strict=True))
-        write_json(folder / "tokenizer_config.json", config, private=False)
+        write_json(folder / "tokenizer_config.json", config)
 
     @cached_property
     def fingerprint(self) -> str:

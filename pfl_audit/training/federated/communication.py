@@ -39,7 +39,7 @@ def write_log(folder: Path, taken: Iterable[Iterable[int]], size: int, back: int
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(_COLUMNS)
     rows.writerows(messages(taken, size, back))
-    write_text(folder / FILE, text.getvalue(), private=False)
+    write_text(folder / FILE, text.getvalue())
 
 
 def summary(count: int, size: int, papers_size: int, back: int | None = None) -> dict[str, Any]:

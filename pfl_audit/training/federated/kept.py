@@ -24,6 +24,7 @@ from pfl_audit.documents.document import Query
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import atomic_write, write_json
 from pfl_audit.inputs import MIB, is_there, read_text
+from pfl_audit.privacy.units import PrivacyUnit
 from pfl_audit.training.federated.messages import Report, RoundTask
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.trainable import Trainable
@@ -44,7 +45,8 @@ class Kept(BaseModel):
         run: Digest of what decides the run, with privacy also its noise.
         clients: Number of clients.
         settings: FederatedSettings, as JSON.
-        clip: Largest norm of a provider's part of a message; None without privacy.
+        clip: Largest norm of a unit's part of a message; None without privacy.
+        unit: Unit of privacy.
     """
 
     model_config = ConfigDict(strict=True, frozen=True)
@@ -54,6 +56,7 @@ class Kept(BaseModel):
     clients: Annotated[int, Field(ge=1)]
     settings: dict[str, Any]
     clip: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    unit: PrivacyUnit = "provider"
 
 
 class Origin(BaseModel):

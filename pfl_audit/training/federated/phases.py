@@ -19,6 +19,7 @@ from pfl_audit.training.federated.clients import Client
 from pfl_audit.training.federated.codecs import CODECS, payload_bytes
 from pfl_audit.training.federated.divided import DividedTrainer, follow
 from pfl_audit.training.federated.engine import LocalEngine
+from pfl_audit.training.federated.gradients import trainer_kind
 from pfl_audit.training.federated.local import LocalTrainer, Trainer
 from pfl_audit.training.federated.messages import Engine
 from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
@@ -205,4 +206,5 @@ def _local_trainer(federation: Federation, training: Training) -> LocalTrainer:
     cache = federation.pages or federation.out / PAGES_FILE
     examples = training.model.examples(training.train, training.progress, cache)
     memory = None if federation.privacy else OptimizerMemory(federation.out, federation.digest)
-    return LocalTrainer(training.model, training.trainable, examples, federation.settings, memory)
+    kind = trainer_kind(federation.privacy)
+    return kind(training.model, training.trainable, examples, federation.settings, memory)

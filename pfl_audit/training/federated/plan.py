@@ -13,7 +13,7 @@ from pfl_audit.privacy.guarantee import (
     PrivacyGuarantee,
     guarantee_warnings,
 )
-from pfl_audit.privacy.mechanism import ADJACENCIES, SECRET_NOISE, SEEDED_NOISE, Mechanism
+from pfl_audit.privacy.mechanism import SECRET_NOISE, SEEDED_NOISE, Mechanism
 from pfl_audit.privacy.sampling import public_providers
 from pfl_audit.training.federated.codecs import CODECS
 from pfl_audit.training.federated.settings import FederatedSettings, Mode, PrivacySettings
@@ -26,9 +26,9 @@ class PrivacyPlan:
 
     Attributes:
         settings: As asked for.
-        mechanism: What is done from a provider's update to the weights.
+        mechanism: What is done from a unit's update to the weights.
         denominator: What a round's sum is divided by.
-        providers: How many there are: private, for warnings to the owner; None where it is not known.
+        providers: Number of units: private, for warnings to the owner; None where it is not known.
         composed: Guarantee of this run and those before it in the budget ledger; None where none is kept.
     """
 
@@ -40,14 +40,14 @@ class PrivacyPlan:
 
     @property
     def client_divisor(self) -> float:
-        """Providers to expect of a participating client: the denominator over the clients to expect in a round."""
+        """Units to expect of a participating client: the denominator over the clients to expect in a round."""
         return self.denominator / (self.mechanism.sampling.client_rate * self.mechanism.sum.clients)
 
     @property
     def warnings(self) -> list[str]:
         """Warnings for a reviewer, one sentence each."""
         claim = self.claim(self.mechanism.rounds)
-        found = guarantee_warnings(delta=claim.delta, providers=self.providers)
+        found = guarantee_warnings(delta=claim.delta, providers=self.providers, unit=claim.unit)
         unconfirmed = {
             "the noise comes from a seed, which suffices to remove it": self.settings.noise_seed is not None,
             "without --public-providers nobody can compare delta with their number": claim.providers is None,
@@ -81,7 +81,7 @@ class PrivacyPlan:
             epsilon=used.epsilon,
             delta=settings.delta,
             unit=mechanism.unit,
-            adjacency=ADJACENCIES[mechanism.kind][0],
+            adjacency=mechanism.adjacencies[0],
             accountant=used.accountant,
             accounting=settings.accounting,
             renyi=used.renyi,
@@ -126,7 +126,7 @@ def plan_privacy(
         settings: As asked for.
         federated: Settings of the rounds.
         clients: Number of clients.
-        providers: How many there are, for warnings to the owner; None where it is not known.
+        providers: Number of units, for warnings to the owner; None where it is not known.
         secure: True for sums by secure aggregation.
         quorum: Clients whose shares are the whole noise, or None.
         pretraining: Self-pretraining before, of the same budget; None without.

@@ -18,7 +18,7 @@ from pfl_audit.models.tensor_record import read_state
 from pfl_audit.privacy.ledger import Ledger
 from pfl_audit.progress import Progress
 from pfl_audit.training.federated import dual, optimizer_memory, partial
-from pfl_audit.training.federated.clients import Client, merged, partition
+from pfl_audit.training.federated.clients import Client, merged, partition, unit_name
 from pfl_audit.training.federated.dual import DualMemory
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.kept import Kept, KeptMessages
@@ -45,7 +45,7 @@ class Federation:
         secure: Whether updates are summed by secure aggregation, as numbers of 8 bytes.
         quorum: Clients whose shares of the noise are the whole, where a private round may go on without others.
         ledger: Budget ledger of the data, or None where others keep it.
-        budget_cap: Largest epsilon of a provider in all runs of the ledger; None for the ledger's own.
+        budget_cap: Largest epsilon of a unit in all runs of the ledger; None for the ledger's own.
         pretraining: Phase of self-pretraining before, which spends of the same budget; None without.
         pages: File of the page features, or None for one in the folder.
         kept: Folder where every message is kept, or None.
@@ -96,7 +96,10 @@ class Federation:
 
     def clients(self, queries: Sequence[Query]) -> tuple[Client, ...]:
         """The clients; in central training one client holds everything."""
-        return merged(queries) if self.mode == "central-dp" else partition(queries, disjoint=self.privacy is not None)
+        unit = self.privacy.unit if self.privacy else "provider"
+        if self.mode == "central-dp":
+            return merged(queries, unit)
+        return partition(queries, disjoint=self.privacy is not None, unit=unit)
 
     def plan(self, clients: Sequence[Client]) -> PrivacyPlan | None:
         """The privacy guarantee of all phases, or None."""
@@ -190,7 +193,7 @@ class Federation:
         """
         if self.ledger is None:
             return plan, None
-        names = {query.document.provider for query in queries}
+        names = {unit_name(query, plan.mechanism.unit) for query in queries}
         together, largest = self.ledger.reserve(run, names, plan.mechanism.cost(plan.settings.delta), self.budget_cap)
         return replace(plan, composed=together), {"ledger": str(self.ledger.path), "epsilon": largest}
 
@@ -218,7 +221,8 @@ class Federation:
             return None
         clip = plan.settings.clip if plan else None
         run = sha256_json([self.digest, stream.uniform(4, "kept messages").tolist()]) if plan else self.digest
-        record = Kept(run=run, clients=clients, settings=self.settings.to_dict(), clip=clip)
+        unit = plan.mechanism.unit if plan else "provider"
+        record = Kept(run=run, clients=clients, settings=self.settings.to_dict(), clip=clip, unit=unit)
         return KeptMessages(self.kept, record, trainable, plan, train, secure=self.secure)
 
     def stream(self) -> SecretStream:

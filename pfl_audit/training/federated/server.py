@@ -22,7 +22,8 @@ from pfl_audit.training.federated.messages import SERVER, Engine, Norms, Report,
 from pfl_audit.training.federated.plan import PrivacyPlan
 from pfl_audit.training.federated.secure_rng import SecretStream, seed_for
 from pfl_audit.training.federated.settings import FederatedSettings
-from pfl_audit.training.federated.strategies import STRATEGIES
+from pfl_audit.training.federated.strategies import STRATEGIES, OptimizerStep
+from pfl_audit.training.interrupts import held_interrupts
 
 STATE_FILE = "training-state.safetensors"
 _SAVE_SECONDS = 20.0
@@ -105,9 +106,11 @@ class Server:
     kept: KeptMessages | None = None
 
     def __post_init__(self) -> None:
-        """Sort the clients, and find the strategy."""
-        self.clients = sorted(self.clients)
-        self.strategy = STRATEGIES.named(self.settings.strategy)
+        """Sort the clients, and find the strategy: an optimiser where units give gradients."""
+        self.clients, settings = sorted(self.clients), self.settings
+        self.strategy = STRATEGIES.named(settings.strategy)
+        if self.plan is not None and self.plan.mechanism.unit != "provider":
+            self.strategy = OptimizerStep(settings.optimizer, settings.learning_rate, settings.weight_decay)
 
     def task(self, number: int) -> RoundTask:
         """Participants of a round: K of N, or each drawn independently, possibly none; with privacy in secret."""
@@ -178,32 +181,22 @@ class Server:
         return state
 
     def run_round(self, state: ServerState, engine: Engine, advance: Callable[[int], None]) -> None:
-        """Run the next round, and apply its update to the weights of the state."""
+        """Run the next round, and apply its update to the weights of the state; an interrupt saves whole reports."""
         task = replace(self.task(state.round + 1), absent=tuple(state.absent))
         total = state.total if state.total is not None else torch.zeros_like(state.weights)
         saved = time.monotonic()
         if self.kept is not None:
             self.kept.model(task.number, state.weights)
-        for report in engine.run(task, state.weights, advance, state.done):
-            if report.tally["absent"]:
-                state.absent.append(task.clients[state.done])
-            elif self.kept is not None:
-                self.kept.message(task, state.done, report)
-            weight = self._weight(report)
-            total += report.update if weight == 1 else report.update * weight
-            state.tally += report.tally
-            state.losses += report.losses
-            state.norms += report.norms
-            client = task.clients[state.done]
-            state.stages += [
-                {"round": task.number, "client": client, "stage": stage, **scores}
-                for stage, scores in report.stages.items()
-            ]
-            state.done, state.total = state.done + 1, total
-            state.kept += report.tally["kept"] if self.plan or self.settings.weighting == "uniform" else weight
-            if time.monotonic() - saved > _SAVE_SECONDS:
-                state.save(self.path, self.run)
-                saved = time.monotonic()
+        try:
+            for report in engine.run(task, state.weights, advance, state.done):
+                with held_interrupts():
+                    self._add(state, task, report, total)
+                    if time.monotonic() - saved > _SAVE_SECONDS:
+                        state.save(self.path, self.run)
+                        saved = time.monotonic()
+        except KeyboardInterrupt:
+            state.save(self.path, self.run)
+            raise
         taken = [client for client in task.clients if client not in state.absent]
         if self.plan is not None:
             if not task.clients and self.plan.mechanism.noise.carrier == "sum":
@@ -216,6 +209,25 @@ class Server:
         state.weights = self.strategy.step(state.weights, total, state.memory, self.settings.server_rate)
         state.taken.append(taken)
         state.round, state.done, state.absent, state.kept, state.total = state.round + 1, 0, [], 0, None
+
+    def _add(self, state: ServerState, task: RoundTask, report: Report, total: Tensor) -> None:
+        """Add the report of the next client to the round's sum, float32 (size,), and to the state."""
+        client = task.clients[state.done]
+        if report.tally["absent"]:
+            state.absent.append(client)
+        elif self.kept is not None:
+            self.kept.message(task, state.done, report)
+        weight = self._weight(report)
+        total += report.update if weight == 1 else report.update * weight
+        state.tally += report.tally
+        state.losses += report.losses
+        state.norms += report.norms
+        state.stages += [
+            {"round": task.number, "client": client, "stage": stage, **scores}
+            for stage, scores in report.stages.items()
+        ]
+        state.done, state.total = state.done + 1, total
+        state.kept += report.tally["kept"] if self.plan or self.settings.weighting == "uniform" else weight
 
     def _weight(self, report: Report) -> int:
         """Weight of an update in the sum of the round (federated-docvqa-pilot, equation 1)."""

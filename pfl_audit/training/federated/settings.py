@@ -10,6 +10,7 @@ from pydantic import Field
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.guarantee import NoiseScope
 from pfl_audit.privacy.sampling import MAX_ROUNDS, MOST_BANDS, clients_drawn
+from pfl_audit.privacy.units import PrivacyUnit
 from pfl_audit.training.settings import (
     BatchSize,
     FreezeVisual,
@@ -140,7 +141,7 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class PrivacySettings:
-    """The privacy guarantee, and what is done for it. The unit is a provider with all its documents.
+    """The privacy guarantee, and what is done for it. Settings that speak of providers mean units of privacy.
 
     With the sampling ``clients``, clients are drawn, and providers within them (algorithm 1 of the paper). With
     ``fixed-size`` every round has the same numbers of clients and of providers a client (FL-GROUP-DP;
@@ -148,6 +149,13 @@ class PrivacySettings:
     over rounds (DP-FTRL).
     """
 
+    unit: Annotated[
+        PrivacyUnit,
+        Field(
+            description="Unit of privacy, whose update is clipped: provider; document with all its questions; or "
+            "example, a question. A document or an example gives one gradient (DP-SGD)."
+        ),
+    ] = "provider"
     sampling: Annotated[
         Scheme,
         Field(
@@ -159,7 +167,7 @@ class PrivacySettings:
     client_rate: Annotated[
         _Rate, Field(description="Probability that a client takes part, with --sampling clients.")
     ] = 0.2
-    provider_rate: Annotated[_Rate, Field(description="Probability that a provider takes part.")] = 0.2
+    provider_rate: Annotated[_Rate, Field(description="Probability that a provider, or other unit, takes part.")] = 0.2
     providers_per_round: Annotated[
         int | None, Field(ge=1, le=10**9, description="Providers of a client a round, with --sampling fixed-size (M).")
     ] = None
@@ -175,7 +183,7 @@ class PrivacySettings:
         int | None,
         Field(ge=1, le=MOST_BANDS, description="Rounds that noise is correlated over; 1 for independent noise."),
     ] = None
-    clip: Annotated[_Positive, Field(description="Largest L2 norm of a provider's update (C).")] = 1.0
+    clip: Annotated[_Positive, Field(description="Largest L2 norm of the update of a unit (C).")] = 1.0
     epsilon: Annotated[_Positive | None, Field(description="Target epsilon of the (epsilon, delta) guarantee.")] = 8.0
     noise_multiplier: Annotated[_Positive | None, Field(description="Noise multiplier, instead of --epsilon.")] = None
     delta: Annotated[float, Field(gt=0, lt=1, description="Target delta of the (epsilon, delta) guarantee.")] = 1e-5
@@ -187,7 +195,8 @@ class PrivacySettings:
         Field(
             ge=1,
             le=10**12,
-            description="A number of providers that may be known; sums are divided by those to expect of it.",
+            description="A number of providers, or other units, that may be known; sums are divided by those to expect "
+            "of it.",
         ),
     ] = None
     denominator: Annotated[_Positive | None, Field(description="Divisor of a round's sum of updates, instead.")] = None
@@ -251,6 +260,7 @@ class PrivacySettings:
         added = {
             **dict.fromkeys(("providers_per_round", "minimum_providers", "separation", "bands")),
             "noise": "sum",
+            "unit": "provider",
         }
         return {k: v for k, v in asdict(self).items() if k not in added or v != added[k]}
 

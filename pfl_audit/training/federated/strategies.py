@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pfl_audit.registry import Registry
+from pfl_audit.training.optimizers import make_optimizer
 
 
 class ServerStrategy(Protocol):
@@ -73,6 +74,32 @@ class FedAdam:
         memory.update(first=first, second=second, rounds=rounds)
         root = second.sqrt() + self.epsilon if self.reference else (second + self.epsilon).sqrt()
         return weights + rate * first / root
+
+
+@dataclass(frozen=True)
+class OptimizerStep:
+    """Step of an optimiser along the mean gradient of a round, on all trained numbers as one vector (DP-SGD).
+
+    Attributes:
+        name: Name of the optimiser.
+        learning_rate: Its learning rate, in place of that of the server.
+        decay: Weight decay.
+    """
+
+    name: str
+    learning_rate: float
+    decay: float
+
+    def step(self, weights: Tensor, update: Tensor, memory: dict[str, Tensor], rate: float) -> Tensor:
+        """Return the weights after a step; ``update`` is minus the mean gradient."""
+        vector = nn.Parameter(weights.clone())
+        optimizer = make_optimizer(self.name, [vector], self.learning_rate, self.decay)
+        if memory:
+            optimizer.state[vector].update(memory)
+        vector.grad = -update
+        optimizer.step()
+        memory.update((name, value) for name, value in optimizer.state[vector].items() if isinstance(value, Tensor))
+        return vector.detach()
 
 
 def _average(moment: Tensor | None, new: Tensor, beta: float) -> Tensor:

@@ -16,10 +16,11 @@ from pfl_audit.training.federated.dual import DualMemory
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise, clip, norm_of
 from pfl_audit.training.federated.local import Trainer
 from pfl_audit.training.federated.messages import Norms, Report
-from pfl_audit.training.federated.partial import Partial
+from pfl_audit.training.federated.partial import Partial, Sum
 from pfl_audit.training.federated.secure_rng import SecretStream, smallest
 from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.federated.together import Job
+from pfl_audit.training.interrupts import held_interrupts
 
 
 @dataclass(frozen=True)
@@ -106,16 +107,24 @@ class Worker:
             (self.client.providers[provider], (round_number, self.client.number, self.client.tags[provider]))
             for provider in drawn
         ]
-        for at, (update, loss) in enumerate(self._train_each(weights, jobs, done), done + 1):
-            whole = update if dual is None else update + dual
-            clipped, verdict = clip(whole, self._privacy.settings.clip)
-            total += clipped
-            tally[verdict] += 1
-            norms += [(norm_of(whole), norm_of(clipped))] if verdict != "dropped" else []
-            losses += [loss] if math.isfinite(loss) else []
-            advance(1)
-            if self._partial and at < len(drawn):
-                self._partial.save(round_number, self.client.number, (at, total, tally, losses, norms))
+        finished: Sum = (done, total, tally, losses, norms)
+        try:
+            for at, (update, loss) in enumerate(self._train_each(weights, jobs, done), done + 1):
+                with held_interrupts():
+                    whole = update if dual is None else update + dual
+                    clipped, verdict = clip(whole, self._privacy.settings.clip)
+                    total += clipped
+                    tally[verdict] += 1
+                    norms += [(norm_of(whole), norm_of(clipped))] if verdict != "dropped" else []
+                    losses += [loss] if math.isfinite(loss) else []
+                    finished = (at, total, tally, losses, norms)
+                    advance(1)
+                    if self._partial and at < len(drawn):
+                        self._partial.save(round_number, self.client.number, finished)
+        except KeyboardInterrupt:
+            if self._partial and finished[0] < len(drawn):
+                self._partial.save(round_number, self.client.number, finished, at_once=True)
+            raise
         self._check()
         shares = 1 if self._privacy.whole else participants
         total += self._privacy.noise.share(len(total), round_number, self.client.number, shares)

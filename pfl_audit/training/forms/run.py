@@ -128,7 +128,7 @@ def _train(
     )
     chosen = {criterion: history[best_epoch(history, criterion)] for criterion in CRITERIA}
     record = {**facts, "chosen": chosen, "history": history}
-    write_json(run.out / RECORD, record, private=False)
+    write_json(run.out / RECORD, record)
     (run.out / STATE_FILE).unlink(missing_ok=True)
     return record
 

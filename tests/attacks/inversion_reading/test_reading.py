@@ -105,6 +105,15 @@ def test_trocr_reads_with_a_checkpoint_in_a_folder(tmp_path: Path) -> None:
     assert any(lines)
 
 
+def test_trocr_with_a_kernel_from_elsewhere_is_refused(tmp_path: Path) -> None:
+    save_trocr(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["decoder"]["_attn_implementation_internal"] = "evil/kernel"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(AuditError, match=r"config\.json\.decoder names an attention kernel"):
+        open_engine("trocr", tmp_path)
+
+
 def save_trocr(folder: Path) -> None:
     import torch
     from tokenizers import Tokenizer

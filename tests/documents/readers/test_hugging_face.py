@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.readers import arrow_rows, hugging_face
@@ -245,3 +245,25 @@ def test_many_threads_read_pictures_through_one_child(tmp_path: Path, monkeypatc
         sizes = list(pool.map(lambda page: page.image and page.image.open().size, pages))
     assert sizes == [(30, 20)] * 8
     assert len(started) == 1
+
+
+@pytest.mark.parametrize(("width", "height"), [(400, 560), (800, 900), (1000, 1000)])
+@pytest.mark.parametrize("unit", ["pixels", "thousandths", "points"])
+def test_boxes_are_in_the_unit_in_which_they_lie_on_the_ink(tmp_path: Path, width: int, height: int, unit: str) -> None:
+    page = Image.new("L", (width, height), 255)
+    places = np.array([[0.2, 0.1 * line, 0.3, 0.1 * line + 0.03] for line in range(1, 9)])
+    pixels = (places * [width, height, width, height]).round()
+    for left, top, right, low in pixels.tolist():
+        ImageDraw.Draw(page).line((left, top, right, low), fill=0)
+    out = io.BytesIO()
+    page.save(out, "PNG")
+    boxes = pixels if unit == "pixels" else (places * (1000 if unit == "thousandths" else [30, 60, 30, 60])).round()
+    words = {"words": list("abcdefgh"), "bboxes": boxes.astype(int).tolist()}
+    parquet(tmp_path / "train.parquet", [asked(0, 1, image={"bytes": out.getvalue(), "path": None}, **words)])
+    corpus = READER.read(tmp_path, "all")
+    if unit == "points":
+        assert [problem.reason for problem in corpus.problems] == [
+            "its boxes are neither thousandths nor pixels of its picture: no ink is in them"
+        ]
+    else:
+        assert np.allclose(corpus.documents[0].boxes, places, atol=2e-3)

@@ -126,6 +126,15 @@ def test_damaged_settings_cost_one_line(
             {"vision_config": {"attn_implementation": "evil/kernel@main"}},
             r"config\.json\.vision_config names an attent",
         ),
+        ({"towers": [{"trust_remote_code": True}]}, "allows code from elsewhere"),
+        ({"_attn_implementation_internal": "evil/kernel"}, "Delete _attn_implementation_internal"),
+        ({"attn_implementation": {"": "eager", "text_config": "evil/kernel"}}, "attention kernel"),
+        (
+            {"towers": [[{"_attn_implementation_internal": ["eager", "paged|evil/kernel"]}]]},
+            r"json\.towers names an att",
+        ),
+        ({"towers": [{}, {"deep": [{"quantization_config": {"quant_method": "gptq"}}]}]}, "quantised"),
+        ({"per_layer_config": {"0": [{"transformers_weights": "/etc/passwd"}]}}, "names other weights"),
     ],
 )
 def test_settings_that_reach_for_more_than_the_folder(
@@ -135,6 +144,22 @@ def test_settings_that_reach_for_more_than_the_folder(
     edit(folder / "config.json", **settings)
     with pytest.raises(AuditError, match=reason):
         check_folder(folder)
+
+
+@pytest.mark.usefixtures("looks_here")
+def test_code_named_by_settings_is_never_imported(copied: Checkpoint) -> None:
+    folder = copied("t5")
+    code = {name: f"stranger.{name}" for name in ("AutoConfig", "AutoModelForSeq2SeqLM", "AutoTokenizer")}
+    for file in ("config.json", "tokenizer_config.json", "generation_config.json"):
+        edit(folder / file, auto_map=code, custom_generate="stranger")
+    (folder / "stranger.py").write_text("raise SystemExit('imported')")
+    AutoModel(folder)
+
+
+def test_attention_of_transformers_itself_is_accepted(copied: Checkpoint) -> None:
+    folder = copied("t5")
+    edit(folder / "config.json", _attn_implementation_autoset=True, text_config={"_attn_implementation": "sdpa"})
+    check_folder(folder)
 
 
 def test_files_that_are_no_files_and_pickles_are_refused(copied: Checkpoint) -> None:

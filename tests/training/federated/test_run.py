@@ -1,6 +1,8 @@
 """Federated and private runs, from the corpus to the checkpoint."""
 
 import csv
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +31,7 @@ from pfl_audit.training.federated.settings import PrivacySettings
 from pfl_audit.training.lora import Adapters
 from pfl_audit.training.trainable import choose_trainable
 from tests.training.federated.conftest import PRIVATE, QUICK, Federate, local_trainer
+from tests.training.killed import obeyed
 
 MODES = [("fl", None), ("fl-dp", PRIVATE), ("central-dp", PRIVATE)]
 
@@ -141,6 +144,35 @@ def test_a_run_that_was_cut_ends_the_same(
         assert torch.equal(tensor, resumed[name]), name
     same = ("privacy", "rounds", "updates", "history", "communication")
     assert {key: whole.get(key) for key in same} == {key: cut.get(key) for key in same}
+
+
+@pytest.mark.parametrize(("mode", "privacy", "every"), [("fl", None, 2), ("fl-dp", PRIVATE, 3)])
+def test_sigterm_keeps_every_local_training_that_is_whole(
+    federate: Federate, mode: str, privacy: PrivacySettings | None, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No state is old enough to be saved by itself."""
+    federate("whole", mode, privacy)
+    train, trainings = LocalTrainer.train, Counter[str]()
+
+    def interrupt(self: LocalTrainer, *arguments: Any) -> Any:
+        trainings["done"] += 1
+        if trainings["done"] % every == 0:  # a run that does not keep those before never ends
+            os.kill(os.getpid(), signal.SIGTERM)
+        return train(self, *arguments)
+
+    monkeypatch.setattr(LocalTrainer, "train", interrupt)
+    cuts = 0
+    with obeyed(signal.SIGTERM):
+        while True:
+            try:
+                federate("cut", mode, privacy, ledger=federate.folder / "cut.ledger.json")
+                break
+            except KeyboardInterrupt:
+                cuts += 1
+                assert cuts < 60
+    assert cuts >= 2
+    whole, cut = ((federate.folder / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
+    assert whole == cut
 
 
 @pytest.mark.slow

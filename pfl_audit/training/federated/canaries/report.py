@@ -25,6 +25,7 @@ from pfl_audit.privacy.lower_bounds import (
     p_value,
 )
 from pfl_audit.privacy.pld import SampledGaussian
+from pfl_audit.privacy.units import unit_words
 from pfl_audit.training.federated.canaries.estimates import Estimates, estimate
 from pfl_audit.training.federated.canaries.run import Observation
 
@@ -192,7 +193,7 @@ def log_likelihood_ratio(observation: Observation, noise: float, rate: float) ->
 
 def _contradicted_parameters(observation: Observation, claim: PrivacyGuarantee, found: Estimates) -> list[str]:
     """Sentences on the estimates whose intervals lie on the wrong side of what is stated."""
-    noise, rate = claim.noise_multiplier, claim.sampling.provider_rate
+    noise, rate, noun = claim.noise_multiplier, claim.sampling.provider_rate, unit_words(claim.unit).noun
     value = {name: one["value"] or 0.0 for name, one in asdict(found).items()}
     sentences = (
         (
@@ -202,7 +203,7 @@ def _contradicted_parameters(observation: Observation, claim: PrivacyGuarantee, 
         (found.clip.low > 1, f"updates are clipped to {value['clip']:.3g} times the stated norm"),
         (
             found.sampling_rate.low > rate,
-            f"providers are drawn with rate {value['sampling_rate']:.4g}, above the stated {rate:.4g}",
+            f"{noun}s are drawn with rate {value['sampling_rate']:.4g}, above the stated {rate:.4g}",
         ),
         (
             not found.correlation.low <= 0 <= found.correlation.high,

@@ -1,4 +1,4 @@
-"""A run of the private trainer in which canaries are the only providers.
+"""A run of the private trainer in which canaries are the only units of privacy.
 
 Clients, sampling, clipping, noise, engine and server are those of ``train``; local training is left out, and the update
 of a canary is its direction, longer than the clipping norm. Its coin decides between two data sets that are adjacent:
@@ -178,9 +178,10 @@ def _federation(
         rounds=mechanism.rounds,
         client_memory={None: "none", "random": "clgecl", "zero": "clgecl-zero"}[dual],  # type: ignore[arg-type]
         codec=last.part(Codec).name,
-        strategy=last.part(ServerPart).strategy,
+        **{"strategy" if mechanism.unit == "provider" else "optimizer": last.part(ServerPart).strategy},  # type: ignore[arg-type]
     )
     privacy = PrivacySettings(
+        unit=mechanism.unit,
         clip=last.part(Clip).bound,
         epsilon=None,
         noise_multiplier=mechanism.noise.multiplier,

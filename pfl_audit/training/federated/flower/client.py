@@ -11,8 +11,9 @@ from torch import Tensor
 
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.errors import UsageError
+from pfl_audit.privacy.units import PrivacyUnit
 from pfl_audit.training.canaries import in_pairs
-from pfl_audit.training.federated.clients import Client, own_part
+from pfl_audit.training.federated.clients import Client, own_part, unit_name
 from pfl_audit.training.federated.flower.agreement import Agreement, start_fingerprint
 from pfl_audit.training.federated.flower.canary_part import CanaryPart, canaries_of
 from pfl_audit.training.federated.flower.client_state import ClientState
@@ -73,7 +74,7 @@ class FlowerClient:
                 raise RefusalError("it has fewer providers than the agreed minimum", error.remedy) from error
             try:
                 refuse_trained_start(
-                    self.config.start, corpus_of(self.config.data).digest, self.config.budget, self._names
+                    self.config.start, corpus_of(self.config.data).digest, self.config.budget, self._units
                 )
             except UsageError as error:
                 raise RefusalError("the start was trained on its very documents", error.remedy) from error
@@ -141,7 +142,7 @@ class FlowerClient:
             return
         try:
             planted = self._canaries.companies if self._canaries else set()
-            ledger.reserve(run, self._names | planted, plan.mechanism.cost(plan.settings.delta), self.config.budget_cap)
+            ledger.reserve(run, self._units | planted, plan.mechanism.cost(plan.settings.delta), self.config.budget_cap)
         except UsageError as error:
             raise RefusalError("its budget ledger refuses the run", "Its SuperNode's log says why") from error
 
@@ -176,6 +177,14 @@ class FlowerClient:
         return {query.document.provider for query in split_queries(self._own)[0]}
 
     @property
+    def _units(self) -> set[str]:
+        return {unit_name(query, self._unit) for query in split_queries(self._own)[0]}
+
+    @property
+    def _unit(self) -> PrivacyUnit:
+        return self.agreement.privacy.unit if self.agreement.privacy else "provider"
+
+    @property
     def _canaries(self) -> CanaryPart | None:
         kept = self.state.canaries
         return None if kept is None else CanaryPart.read(kept, self.agreement, self.config.number)
@@ -183,7 +192,8 @@ class FlowerClient:
     def _client(self, phase: str = "", canaries: CanaryPart | None = None) -> Client:
         """Its providers and canaries, with rows among the training queries of a phase."""
         queries = training_queries(self.agreement, self.config, self._run, canaries, phase)
-        client = own_part(queries, self.config.number, disjoint=self.agreement.privacy is not None)
+        private = self.agreement.privacy is not None
+        client = own_part(queries, self.config.number, disjoint=private, unit=self._unit)
         if client is None:
             raise RefusalError("its data hold no training document of its own", "Correct its data or partition-id")
         return client

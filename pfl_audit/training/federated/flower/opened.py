@@ -29,7 +29,7 @@ from pfl_audit.training.federated.flower.canary_part import CanaryPart
 from pfl_audit.training.federated.flower.config import ClientConfig
 from pfl_audit.training.federated.flower.refusal import RefusalError
 from pfl_audit.training.federated.flower.round_config import RoundConfig
-from pfl_audit.training.federated.local import LocalTrainer
+from pfl_audit.training.federated.gradients import trainer_kind
 from pfl_audit.training.federated.optimizer_memory import OptimizerMemory
 from pfl_audit.training.federated.run import Federation
 from pfl_audit.training.federated.worker import Worker
@@ -83,7 +83,7 @@ def open_worker(
     trained: TrainableModel[Query] = pages if phase and pages else model
     examples = trained.examples([queries[row] for row in own], Silent(), config.work / run / PAGES_FILE)
     memory = None if privacy else OptimizerMemory(federation.out, federation.digest)
-    trainer = LocalTrainer(trained, trainable, examples, settings, memory)
+    trainer = trainer_kind(privacy)(trained, trainable, examples, settings, memory)
     if privacy is None:
         return Worker(client, trainer, None)
     return federation.worker(client, trainer, agreement.plan(sigma, phase), federation.stream())  # no second search
