@@ -92,6 +92,7 @@ def audit(
     waivers: Sequence[Waiver] = (),
     baseline: str | Path | None = None,
     reveal: bool = False,
+    smallest_group: int | None = None,
     release: Release | None = None,
     title: str = "Audit of a document model",
     name: str = "audit",
@@ -101,8 +102,8 @@ def audit(
 ) -> Results:
     """Run every check that the model and the documents allow.
 
-    Results are written to ``results.json`` in the folder of the run, and returned. The same call goes on where a killed
-    one stopped.
+    Results are written to ``results.json`` in the folder of the run, and returned; without ``reveal`` their numbers are
+    rounded, and the exact ones are in ``private/results.json``. The same call goes on where a killed one stopped.
 
     Args:
         model: Checkpoint folder, or None where recorded answers are given.
@@ -123,7 +124,8 @@ def audit(
         gates: Gates by number, such as ``"membership.* : tpr_at_1_fpr <= 2 %"``.
         waivers: Findings and gates that are accepted.
         baseline: Folder of an earlier audit; only what got worse than there counts.
-        reveal: Whether names, values and pages are shown.
+        reveal: Whether names, values, pages and exact numbers are shown.
+        smallest_group: Fewest units of privacy behind a number of a masked report; 5 if None.
         release: Who can reach the model, for the report; None if that is not declared.
         title: Title of the report.
         name: First part of the name of a new folder.
@@ -164,6 +166,7 @@ def audit(
         waivers=tuple(waivers),
         baseline=Path(baseline) if baseline is not None else None,
         reveal=reveal,
+        smallest_group=smallest_group,
         release=release,
         command=command,
     )

@@ -89,19 +89,19 @@ def missing(installed: Installed) -> dict[str, dict[str, Rows]]:
 def demo(installed: Installed, missing: object) -> Results:
     done = installed.run("demo", "--out", "audit-demo", "--quiet")
     assert done.returncode == 0, done.stderr
-    return read_results(installed.cwd / "audit-demo")
+    return read_results(installed.cwd / "audit-demo" / "private")
 
 
 @pytest.fixture(scope="module")
 def pretrained(installed: Installed, demo: Results) -> Results:
     """The same checks on the pre-trained model, which has seen none of the providers."""
-    return read_results(installed.cwd / "audit-demo/pre-trained")
+    return read_results(installed.cwd / "audit-demo/pre-trained" / "private")
 
 
 @pytest.fixture(scope="module")
 def private(installed: Installed, demo: Results) -> Results:
     """The same on the model that saw them under differential privacy."""
-    return read_results(installed.cwd / "audit-demo/with-privacy")
+    return read_results(installed.cwd / "audit-demo/with-privacy" / "private")
 
 
 def metric(check: Check, name: str, **slice_: object) -> Metric:
@@ -288,7 +288,7 @@ def assert_all_at_chance(found: list[Metric]) -> None:
 
 
 def test_fields_that_were_scrubbed_come_back(demo: Results, installed: Installed) -> None:
-    found = read_results(installed.cwd / "audit-demo" / "reconstruction")
+    found = read_results(installed.cwd / "audit-demo" / "reconstruction" / "private")
     assert [check.id for check in found.checks] == [
         f"reconstruction.{name}" for name in ("guesses", "one_shot", "multi_shot")
     ]

@@ -208,6 +208,7 @@ def _data(
     each = f"{len(cases)}, each of {pages // len(cases)} filled page(s)"
     return Data(
         subject="gradients",
+        chosen=True,
         audited="the protocol of updates",
         caveat=caveat,
         format="template",

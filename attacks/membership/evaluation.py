@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -51,6 +51,7 @@ class Outcome:
         spread: Metric name to its deviation over the seeds.
         notes: Metric name to why it cannot be resolved.
         chance: Accuracy of always naming the more frequent class of the attacked providers.
+        units: Names of the subset.
     """
 
     row: AttackRow
@@ -61,6 +62,7 @@ class Outcome:
     spread: dict[str, float]
     notes: dict[str, str]
     chance: float
+    units: tuple[str, ...] = ()
 
     @property
     def attacked(self) -> Bools:
@@ -177,7 +179,7 @@ def evaluate(
     chosen, chosen_labels = subset(table, labels, s)
     trials = tuple(run_trial(row, chosen, chosen_labels, seed, settings) for seed in seeds)
     belong = None if groups is None else pd.Series(groups, index=table.index)[chosen.index].tolist()
-    return measure(row, s, chosen_labels, trials, rng, belong)
+    return replace(measure(row, s, chosen_labels, trials, rng, belong), units=tuple(chosen.index))
 
 
 def measure(

@@ -22,8 +22,6 @@ from pfl_audit.metrics.arrays import Bools
 
 FORMATS: Final[dict[str, Format]] = {"AUC": "decimal"}
 """Formats of metrics that are not shares."""
-CELL = 0.1
-"""Side of a cell in which a masked point is placed."""
 
 
 def primary(outcomes: Sequence[Outcome]) -> Outcome:
@@ -49,6 +47,7 @@ def metrics(outcome: Outcome, model: str, unit: Unit) -> list[Metric]:
             seeds=len(outcome.trials),
             std=outcome.spread.get(name),
             note=outcome.notes.get(name),
+            items=[(one, one) for one in outcome.units],
         )
         for name in (*outcome.estimates, *outcome.notes)
     ]
@@ -164,7 +163,6 @@ def scatter(
     labels: Bools,
     columns: tuple[str, str],
     axes: tuple[str, str],
-    rng: np.random.Generator | None,
     unit: Unit,
 ) -> Curve:
     """Two features of every unit, members and non-members apart, in the order of the points.
@@ -174,18 +172,13 @@ def scatter(
         labels: Whether each is a member.
         columns: The features, values 0 to 1.
         axes: Their labels.
-        rng: Puts each point anywhere in its cell of a grid, because an exact share gives away of how many questions it
-            is one, and that number identifies companies; None for the exact points.
     """
     series = []
     for name, value in (("members", True), ("non-members", False)):
         points = table.loc[labels == value, list(columns)].to_numpy(dtype=np.float64)
-        if rng is not None:
-            points = (np.minimum(np.floor(points / CELL), round(1 / CELL) - 1) + rng.random(points.shape)) * CELL
         points = np.array(sorted(points.round(4).tolist())).reshape(-1, 2)
         series.append(Series(name=name, x=points[:, 0].tolist(), y=points[:, 1].tolist()))
-    title = f"Features of {unit.many}" + (f", jittered within {CELL:g} x {CELL:g}" if rng else "")
-    return Curve(title=title, kind="scatter", x_label=axes[0], y_label=axes[1], series=series)
+    return Curve(title=f"Features of {unit.many}", kind="scatter", x_label=axes[0], y_label=axes[1], series=series)
 
 
 def present_blind(blind: Blind, unit: Unit = PROVIDER) -> Check:
@@ -210,6 +203,7 @@ def present_blind(blind: Blind, unit: Unit = PROVIDER) -> Check:
                 chance=0.5,
                 about={"model": "documents alone"},
                 note=note,
+                items=[(one, one) for one in blind.units],
             )
             for name, found, note in (("AUC", blind.auc, p_value), ("balanced accuracy", blind.balanced_accuracy, None))
         ],

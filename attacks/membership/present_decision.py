@@ -140,6 +140,7 @@ def metrics(decision: Decision, control: str, unit: Unit) -> list[Metric]:
             chance=0.5,
             about={"attack": title, "model": model},
             role=role_of(called, model),
+            items=[(one, one) for one in strongest.outcome.units],
         )
         for model, (called, form, found) in shown.items()
     ]

@@ -285,9 +285,8 @@ class _Run:
     def _overview(self, outcomes: Mapping[str, Sequence[Outcome]]) -> tuple[list[Table], list[Curve]]:
         """The paper's tables, and two features of the providers."""
         tables = [present.accuracy_table("Accuracy of all attacks, per cent", outcomes, self.unit)]
-        rng = None if self.context.redactor.reveal else self.context.rng("membership", "points")
         axes = (MEANING["acc"], MEANING["nls"])
-        curves = [present.scatter(self.table, self.labels, ("acc", "nls"), axes, rng, self.unit)]
+        curves = [present.scatter(self.table, self.labels, ("acc", "nls"), axes, self.unit)]
         if self.settings.ablate:
             have = set(self.table.columns)
             usable = [row for row in ABLATION if set(row.columns) <= have]

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from pfl_audit.attacks.memorization.scores import score_mean
+from pfl_audit.attacks.memorization.scores import Items, items_of, score_mean
 from pfl_audit.documents.document import Document, Query
 from pfl_audit.documents.keys import templates
 from pfl_audit.metrics.answers import accuracy
@@ -25,10 +25,10 @@ PARAPHRASED = 50
 """Most pages that are asked again in other words."""
 
 
-def shares(pages: pd.DataFrame, rng: np.random.Generator) -> tuple[Estimate, Estimate, int] | None:
+def shares(pages: pd.DataFrame, rng: np.random.Generator) -> tuple[Estimate, Estimate, Items] | None:
     """Shares of the pages of one class with a value that the target gives and the control does not, and that both give.
 
-    With their number; None where there is no page that both models answered. Intervals are over resampled providers.
+    With these pages; None where there is no page that both models answered. Intervals are over resampled providers.
 
     Args:
         pages: ``unit``, ``acc`` and ``acc_control`` (NaN where the control said nothing).
@@ -39,7 +39,7 @@ def shares(pages: pd.DataFrame, rng: np.random.Generator) -> tuple[Estimate, Est
     given = both["acc"] == 1.0
     guessed = both["acc_control"] == 1.0
     rows = both.assign(extractable=(given & ~guessed).astype(float), simplicity=(given & guessed).astype(float))
-    return (score_mean(rows, "extractable", rng), score_mean(rows, "simplicity", rng), len(rows))
+    return (score_mean(rows, "extractable", rng), score_mean(rows, "simplicity", rng), items_of(rows))
 
 
 def extracted(pages: pd.DataFrame) -> set[str]:

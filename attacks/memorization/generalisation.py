@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from pfl_audit.attacks.memorization import present
 from pfl_audit.attacks.memorization.measures import ENOUGH_PAGES, LARGEST_GAP, Measure, Result, Units, judge
-from pfl_audit.attacks.memorization.scores import GapEstimate, answers_table, mean_over_sources, score_gap, score_mean
+from pfl_audit.attacks.memorization.scores import (
+    GapEstimate,
+    Items,
+    answers_table,
+    items_of,
+    mean_over_sources,
+    score_gap,
+    score_mean,
+)
 from pfl_audit.attacks.memorization.specs import GENERALISATION, in_words
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.core.frequencies import hundredths
@@ -94,7 +102,9 @@ def generalisation(context: QuestionContext) -> Check:
             role: Role | None = "utility" if name == "target" else None
             whole = score_mean(table, score, rng)
             metrics.append(
-                present.share_metric(score.upper(), whole, len(table), about, context.unit, unit="questions", role=role)
+                present.share_metric(
+                    score.upper(), whole, items_of(table), about, context.unit, unit="questions", role=role
+                )
             )
             metrics += present.gap_metrics(
                 score.upper(), present.ALL_PAGES, name, gaps[name, score], context.unit, unit="questions"
@@ -105,7 +115,7 @@ def generalisation(context: QuestionContext) -> Check:
     found = reading(tables["target"], beside, context.budget, context.rng("generalisation", "test"))
     return in_words(GENERALISATION, context.unit).ran(
         settings={"alpha": context.budget.leak},
-        metrics=metrics + _metrics(found, len(tables["target"]), control, context.unit),
+        metrics=metrics + _metrics(found, items_of(tables["target"]), control, context.unit),
         finding=_finding(found, gaps["target", "acc"], context.unit),
     )
 
@@ -118,12 +128,13 @@ def _by_source(
     if sources.nunique() < 2:
         return []
     mean, each = mean_over_sources(table, score, sources, rng)
-    counts = sources.value_counts()
-    rows = [(mean, len(table), "mean over sources")]
-    rows += [(found, int(counts[name]), f"source {at + 1}") for at, (name, found) in enumerate(each.items())]
+    rows = [(mean, items_of(table), "mean over sources")]
+    rows += [
+        (found, items_of(table[sources == name]), f"source {at + 1}") for at, (name, found) in enumerate(each.items())
+    ]
     return [
-        present.share_metric(score.upper(), found, n, {"pages": what, "model": model}, unit, unit="questions")
-        for found, n, what in rows
+        present.share_metric(score.upper(), found, items, {"pages": what, "model": model}, unit, unit="questions")
+        for found, items, what in rows
     ]
 
 
@@ -134,10 +145,10 @@ def _contrast(who: Units, where: NDArray[np.intp], scores: Floats) -> Contrast:
     return item_gap(np.stack([sums for sums, _ in totals], axis=1), np.stack([counts for _, counts in totals], axis=1))
 
 
-def _metrics(found: Result, questions: int, control: str | None, unit: Unit) -> list[Metric]:
+def _metrics(found: Result, items: Items, control: str | None, unit: Unit) -> list[Metric]:
     about: present.Slice = {"pages": present.ALL_PAGES, "model": "target"}
     note = f"p = {found.p_value:.2g} (permutation over {unit.many}); like questions and lengths of page compared"
-    gap = partial(present.share_metric, STRATIFIED, n=questions, over=unit, unit="questions", format="points")
+    gap = partial(present.share_metric, STRATIFIED, behind=items, over=unit, unit="questions", format="points")
     metrics = [gap(found.value, about=about, note=note)]
     if found.over_control is not None:
         metrics.append(gap(found.over_control, about=about | {"model": f"target minus {control}"}))

@@ -21,7 +21,7 @@ from pfl_audit.attacks.memorization.measures import (
     Result,
 )
 from pfl_audit.attacks.memorization.plain import plain_sentence
-from pfl_audit.attacks.memorization.scores import GapEstimate
+from pfl_audit.attacks.memorization.scores import GapEstimate, Items
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.metric import bootstrap_over, build_metric, resampled_over
 from pfl_audit.core.redaction import Redactor
@@ -53,15 +53,17 @@ def gap_metrics(
 ) -> list[Metric]:
     """A score on members, on non-members, and the gap, with intervals over a unit of privacy."""
     about: Slice = {"pages": slice_, "model": model}
-    parts = (("members", gap.members, gap.pages[0]), ("non-members", gap.non_members, gap.pages[1]))
-    metrics = [share_metric(f"{score} {name}", found, n, about, over, unit=unit) for name, found, n in parts]
-    return [*metrics, share_metric(f"{score} gap", gap.gap, sum(gap.pages), about, over, unit=unit, format="points")]
+    inside, outside = gap.items
+    parts = (("members", gap.members, inside), ("non-members", gap.non_members, outside))
+    metrics = [share_metric(f"{score} {name}", found, some, about, over, unit=unit) for name, found, some in parts]
+    both = [*inside, *outside]
+    return [*metrics, share_metric(f"{score} gap", gap.gap, both, about, over, unit=unit, format="points")]
 
 
 def share_metric(
     name: str,
     found: Estimate | None,
-    n: int,
+    behind: Items | int,
     about: Slice,
     over: Unit,
     *,
@@ -70,7 +72,12 @@ def share_metric(
     format: Format = "percent",  # noqa: A002 - the field of the schema
     note: str | None = None,
 ) -> Metric:
-    """A share, or in points a difference of shares, with its interval over resampled units of privacy."""
+    """A share, or in points a difference of shares, with its interval over resampled units of privacy.
+
+    Args:
+        behind: Pages or questions that it is about, or the number of what it is about.
+    """
+    n, items = (behind, ()) if isinstance(behind, int) else (len(behind), behind)
     method, chance = bootstrap_over(over.many), 0.0 if format == "points" else None
     return build_metric(
         name,
@@ -84,10 +91,11 @@ def share_metric(
         role=role,
         note=note,
         missing=note or _EMPTY,
+        items=items,
     )
 
 
-def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
+def memory_metrics(found: Memory, control: str, unit: Unit, items: Items) -> list[Metric]:
     """The likelihood ratio and the exposure, and how far each measure lies above the control.
 
     ACC and ANLS themselves are in ``gap_metrics``.
@@ -104,9 +112,19 @@ def memory_metrics(found: Memory, control: str, unit: Unit) -> list[Metric]:
             rows.append((model, beyond, 0.0, None) if moves else (model, beyond.value, 0.0, _NO_SPREAD))
         for model, value, chance, said in rows:
             about: Slice = {"pages": CLEAN_PAGES, "model": model}
-            n = sum(found.units) if one.training_pages is None else one.units + found.units[1]
+            whole = one.training_pages is None
             metrics.append(
-                build_metric(one.name, value, format=one.format, n=n, **over, chance=chance, about=about, note=said)
+                build_metric(
+                    one.name,
+                    value,
+                    format=one.format,
+                    n=sum(found.units) if whole else one.units + found.units[1],
+                    **over,
+                    chance=chance,
+                    about=about,
+                    note=said,
+                    items=items if whole else (),
+                )
             )
     return metrics
 

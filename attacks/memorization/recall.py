@@ -18,6 +18,7 @@ from pfl_audit.attacks.memorization.scores import (
     GapEstimate,
     beside,
     giveaway_units,
+    items_of,
     pages_table,
     score_gap,
     score_mean,
@@ -81,7 +82,7 @@ def recall(
                 for (score, slice_), gap in of.items()
                 for metric in present.gap_metrics(score, slice_, model, gap, context.unit)
             ),
-            *present.memory_metrics(found, control or "", context.unit),
+            *present.memory_metrics(found, control or "", context.unit, items_of(clean)),
             *_extraction(context, key, queries, both, control),
         ],
         tables=[
@@ -166,10 +167,11 @@ def _extraction(
     for name, rows in (("members", clean[clean["member"]]), ("non-members", clean[~clean["member"].astype(bool)])):
         if (found := extraction.shares(rows, rng)) is not None:
             simple: present.Slice = {"pages": present.CLEAN_PAGES, "model": f"target and {control}"}
-            extractable, simplicity, n = found
+            extractable, simplicity, items = found
             shares = (("extractable", extractable, about), ("extractable simplicity", simplicity, simple))
             metrics += [
-                present.share_metric(f"{kind}, {name}", share, n, whose, context.unit) for kind, share, whose in shares
+                present.share_metric(f"{kind}, {name}", share, items, whose, context.unit)
+                for kind, share, whose in shares
             ]
     target, other = context.target, context.models[control]
     if {Capability.LIVE} <= target.capabilities & other.capabilities:
@@ -177,7 +179,9 @@ def _extraction(
         if again:
             rows = extraction.kept(again, target.ask(again, f"{key} in other words").texts)
             value = score_mean(rows, "kept", rng) if len(rows) else None
-            metrics.append(present.share_metric("extractable in other words", value, len(rows), about, context.unit))
+            metrics.append(
+                present.share_metric("extractable in other words", value, items_of(rows), about, context.unit)
+            )
         blank = extraction.blank_questions(queries)
         said, before = (_blank(engine, blank, f"{key} without a page") for engine in (target, other))
         metrics.append(

@@ -24,6 +24,10 @@ CONFIDENT = 0.9
 """Confidence from which the paper counts an answer separately (Table 2)."""
 
 
+Items = Sequence[tuple[str, str]]
+"""Pages or questions, each with its unit."""
+
+
 @dataclass(frozen=True)
 class GapEstimate:
     """A score on members and on non-members, and their gap.
@@ -32,13 +36,18 @@ class GapEstimate:
         members: Mean over members' pages, None where there are none.
         non_members: Mean over non-members' pages, None where there are none.
         gap: members minus non_members, None where one of them is.
-        pages: Pages of members and of non-members behind them.
+        items: Pages of members and of non-members behind them, each with its unit.
     """
 
     members: Estimate | None
     non_members: Estimate | None
     gap: Estimate | None
-    pages: tuple[int, int]
+    items: tuple[Items, Items]
+
+    @property
+    def pages(self) -> tuple[int, int]:
+        """Number of pages of members and of non-members."""
+        return len(self.items[0]), len(self.items[1])
 
     @property
     def both(self) -> tuple[Estimate, Estimate] | None:
@@ -131,7 +140,12 @@ def score_gap(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> GapE
     inside, outside = pages[is_member], pages[~is_member]
     members, non_members = (score_mean(rows, score, rng) if len(rows) else None for rows in (inside, outside))
     gap = members.minus(non_members) if members and non_members else None
-    return GapEstimate(members, non_members, gap, (len(inside), len(outside)))
+    return GapEstimate(members, non_members, gap, (items_of(inside), items_of(outside)))
+
+
+def items_of(pages: pd.DataFrame) -> Items:
+    """Questions of a table, or pages where it has none, each with its unit."""
+    return list(zip(pages["question" if "question" in pages else "page"], pages["unit"], strict=True))
 
 
 def score_mean(pages: pd.DataFrame, score: str, rng: np.random.Generator) -> Estimate:

@@ -40,7 +40,8 @@ Set = Annotated[
 
 
 _ALIKE: Final = (
-    "seed", "reveal", "as_published", "release", "config", "device", "precision", "batch_tokens", "workers", "cluster",
+    "seed", "reveal", "smallest_group", "as_published", "release", "config", "device", "precision", "batch_tokens",
+    "workers", "cluster",
 )  # fmt: skip
 """What options, requests and plans have under one name."""
 
@@ -57,7 +58,8 @@ class Request:
         checks: Ids of checks or names of attacks; empty for all.
         named: Those of them that the user named; all if None.
         seed: Seed of all random draws.
-        reveal: Whether names and values are shown.
+        reveal: Whether names, values and exact numbers are shown.
+        smallest_group: Fewest units behind a number of a masked report, or None.
         as_json: Whether results are printed as JSON.
         quiet: Whether no progress is shown.
         preview: Whether the audit is only looked at, or shared out (--validate, --dry-run, --shard).
@@ -81,6 +83,7 @@ class Request:
     named: tuple[str, ...] | None = None
     seed: int = 0
     reveal: bool = False
+    smallest_group: int | None = None
     as_json: bool = False
     quiet: bool = False
     preview: bool = False
@@ -324,6 +327,7 @@ def _shared(*, download: bool, gate: bool, owners: frozenset[str]) -> list[inspe
         (gate, "validate", options.Validate, False),
         (gate, "dry_run", options.DryRun, False),
         (True, "reveal", options.Reveal, False),
+        (True, "smallest_group", options.SmallestGroup, None),
         (True, "release", options.Released, None),
         (True, "as_json", options.AsJson, False),
         (True, "quiet", options.Quiet, False),

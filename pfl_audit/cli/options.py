@@ -140,7 +140,13 @@ AsJson = Annotated[
     typer.Option("--json", help="Print one JSON document on stdout, everything else on stderr.", callback=_as_json),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-Reveal = Annotated[bool, typer.Option("--reveal", help="Show names, values and pages instead of masks.")]
+Reveal = Annotated[bool, typer.Option("--reveal", help="Show names, values, pages and exact numbers instead of masks.")]
+SmallestGroup = Annotated[
+    int | None,
+    typer.Option(
+        "--smallest-group", help="Fewest units of privacy behind a number of a masked report.", show_default="5"
+    ),
+]
 Released = Annotated[
     Release | None,
     typer.Option(

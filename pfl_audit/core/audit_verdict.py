@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from pfl_audit.core.gate_policy import Earlier, GatePolicy, Requirements
 from pfl_audit.core.gates import GUARANTEE, guaranteed, hold, hold_guarantee, least_favourable
+from pfl_audit.core.keyed import has_digests
 from pfl_audit.core.schema import Baseline, Check, Data, FailOn, Gate, LimitResult, Verdict
 from pfl_audit.core.waivers import Waiver
 from pfl_audit.errors import EXIT_FINDING, EXIT_NOT_AUDITED, EXIT_OK
@@ -131,13 +132,14 @@ def _exempt(gate: Gate, checks: Sequence[Check], policy: GatePolicy, datasets: S
     as_before: list[str] = []
     record = None
     if policy.baseline is not None:
+        before = policy.baseline.results
         as_before = [name for name in left if not _finding_is_worse(name, checks, policy.baseline)]
         numbers = [_against(result, policy.baseline) for result in numbers]
         record = Baseline(
             path=policy.baseline.path,
             sha256=policy.baseline.sha256,
             started=policy.baseline.results.provenance.started,
-            same_documents=_digests(datasets) == _digests(policy.baseline.results.datasets),
+            same_documents=_digests(datasets) == _digests(before.datasets) if has_digests(before) else None,
         )
     return gate.model_copy(
         update={
@@ -197,7 +199,7 @@ def _against(result: LimitResult, baseline: Earlier) -> LimitResult:
 
 
 def _before(result: LimitResult, baseline: Earlier) -> float | None:
-    """The same number of the baseline: the same end of the interval, or the value."""
+    """The same number of the baseline: the same end of the interval, or the value; None where it is rounded."""
     if result.check == GUARANTEE:
         review = baseline.results.target.claim_review
         known = review is not None and review.claim is not None and review.epsilon is not None
@@ -205,7 +207,7 @@ def _before(result: LimitResult, baseline: Earlier) -> float | None:
     for check in baseline.results.checks:
         if check.id == result.check and check.status == "ran":
             for metric in check.metrics:
-                if (metric.name, metric.slice) == (result.metric, result.slice):
+                if (metric.name, metric.slice) == (result.metric, result.slice) and metric.step is None:
                     if result.end == "estimate" or metric.ci is None:
                         return metric.value
                     return metric.ci[1] if result.end == "upper" else metric.ci[0]

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from pfl_audit.core.change import Change, Direction, change_of
+from pfl_audit.core.coarse_text import coarse_text
+from pfl_audit.core.disclosure_control import SMALLEST
+from pfl_audit.core.keyed import exact_of, has_digests
 from pfl_audit.core.numbers import chance, headline, interval, number
 from pfl_audit.core.resamples import Resamples, read_resamples
 from pfl_audit.core.results import Data, Level, Metric, Results
@@ -107,17 +110,23 @@ def compare(runs: Sequence[tuple[Results, Path]]) -> Comparison:
     if len(runs) < 2:
         raise UsageError("a comparison needs two audits or more", "Give the folders of finished audits")
     results = [found for found, _ in runs]
+    exact = [exact_of(found, folder) for found, folder in runs]
     ids = dict.fromkeys(check.id for found in results for check in found.checks if not check.part_of)
     notes = []
-    digests = [{data.subject: data.sha256 for data in found.datasets} for found in results]
+    digests = [{data.subject: data.sha256 for data in found.datasets} for found in exact]
     shared = set.intersection(*map(set, digests))
-    if not shared or any(len({one[subject] for one in digests}) > 1 for subject in shared):
+    if not all(map(has_digests, exact)):
+        notes.append(
+            "An audit is masked and without its private folder: cannot tell whether it is the same corpus, and so "
+            "changes are not compared."
+        )
+    elif not shared or any(len({one[subject] for one in digests}) > 1 for subject in shared):
         notes.append("The audits asked about different documents: their numbers cannot be held against each other.")
     comparable = not notes
     if comparable:
         notes.append(_CHANGES)
     drawn = [read_resamples(found, folder) for found, folder in runs]
-    rows = [_row(results, name, drawn if comparable else None) for name in ids]
+    rows = [_row(results, exact, name, drawn if comparable else None) for name in ids]
     alike = len({found.title for found in results}) < len(results)
     return Comparison(
         columns=tuple(
@@ -165,8 +174,8 @@ def _order(row: Row) -> tuple[int, float, float]:
     return place, -steps, -size
 
 
-def _row(results: Sequence[Results], name: str, drawn: Sequence[Resamples] | None) -> Row:
-    """A row of findings, with changes unless ``drawn`` is None."""
+def _row(results: Sequence[Results], exact: Sequence[Results], name: str, drawn: Sequence[Resamples] | None) -> Row:
+    """A row of findings, with changes unless ``drawn`` is None; these are decided on the exact results."""
     checks = [next((check for check in run.checks if check.id == name), None) for run in results]
     title = next(check.title for check in checks if check)
     cells, guesses = [], []
@@ -183,7 +192,10 @@ def _row(results: Sequence[Results], name: str, drawn: Sequence[Resamples] | Non
         pairs = [
             (drawn[0], own) if _same_draws(results[0], run) else None for run, own in zip(results, drawn, strict=True)
         ]
-        found = (change_of(checks[0], *one) for one in zip(checks[1:], pairs[1:], strict=True))
+        own = [next((check for check in run.checks if check.id == name), None) for run in exact]
+        found = (change_of(own[0], *one) for one in zip(own[1:], pairs[1:], strict=True))
+        if any(run.provenance.smallest_group is not None for run in results):
+            found = (_coarse(change) for change in found)
         asked = [_settings_of(run, name) for run in results]
         changes = (None, *(_by_settings(change, asked[0], own) for change, own in zip(found, asked[1:], strict=True)))
     return Row(title, tuple(cells), ", ".join(dict.fromkeys(guesses)), changes)
@@ -197,6 +209,14 @@ def _by_settings(change: Change | None, before: Settings, after: Settings) -> Ch
     names = ", ".join(dict.fromkeys(name for _, name in apart))
     note = f"the attack ran with other settings ({names}), so the change may be theirs"
     return replace(change, direction="unclear", note="; ".join(filter(None, (change.note, note))))
+
+
+def _coarse(change: Change | None) -> Change | None:
+    """A change as a masked report prints it."""
+    if change is None or not change.interval:
+        return change
+    number, _, interval = coarse_text(f"{change.number} {change.interval}", SMALLEST).partition(" [")
+    return replace(change, number=number, interval=f"[{interval}")
 
 
 def _settings_of(results: Results, name: str) -> Settings:

@@ -138,7 +138,6 @@ def _contradicts(
 def _balanced(measured: Measured, datasets: Sequence[Data]) -> int:
     """Providers of two classes of the size of the smaller, which bounds how sure a balanced accuracy is."""
     data = next((one for one in datasets if one.subject == measured.check.subject), None)
-    providers = measured.metric.n or 0
-    if data is None or not data.members + data.non_members:
-        return providers
-    return 2 * (providers * min(data.members, data.non_members) // (data.members + data.non_members))
+    providers = measured.metric.n if isinstance(measured.metric.n, int) else 0
+    sizes = [size for size in (data.members, data.non_members) if isinstance(size, int)] if data is not None else []
+    return 2 * (providers * min(sizes) // sum(sizes)) if sum(sizes) else providers

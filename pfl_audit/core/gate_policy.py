@@ -10,6 +10,7 @@ from pathlib import Path
 from pfl_audit.core import limits
 from pfl_audit.core.attack import CheckSpec
 from pfl_audit.core.gates import GUARANTEE, Limit, parse_limit
+from pfl_audit.core.keyed import exact_of
 from pfl_audit.core.places import short
 from pfl_audit.core.results import Results, read_results, results_path
 from pfl_audit.core.waivers import Waiver
@@ -132,4 +133,4 @@ def _expecting(limit: Limit, specs: Mapping[str, CheckSpec]) -> Limit:
 
 def _earlier(path: Path) -> Earlier:
     file = results_path(path)
-    return Earlier(read_results(path), short(file), sha256_input(file))
+    return Earlier(exact_of(read_results(path), file.parent), short(file), sha256_input(file))

@@ -233,7 +233,11 @@ def gate_lines(gate: Gate) -> list[str]:
         for one in gate.waivers
     ]
     if gate.baseline is not None:
-        other = "" if gate.baseline.same_documents else "; it is about other documents"
+        other = {
+            True: "",
+            False: "; it is about other documents",
+            None: "; without its private folder: cannot tell whether it is the same corpus",
+        }[gate.baseline.same_documents]
         lines.append(f"baseline: {gate.baseline.path} of {gate.baseline.started}{other}")
     return lines
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import TypedDict
 
@@ -47,6 +47,7 @@ def build_metric(
     std: float | None = None,
     note: str | None = None,
     missing: str | None = None,
+    items: Iterable[tuple[str, str]] = (),
 ) -> Metric:
     """Make a metric.
 
@@ -67,6 +68,8 @@ def build_metric(
         std: Standard deviation over the seeds.
         note: Explanation that is printed below the value.
         missing: Note in place of ``note`` where there is no value.
+        items: What the number is about, such as questions, each with its unit of privacy; a masked report publishes
+            no number that concerns few units, by itself or by its difference to others.
     """
     value = found.value if isinstance(found, Estimate) else found
     known = value is not None and isfinite(value)
@@ -88,4 +91,5 @@ def build_metric(
         slice=dict(about or {}),
         note=note if known or missing is None else missing,
     )
-    return made.with_resamples(found.samples) if isinstance(found, Estimate) and bounded else made
+    samples = found.samples if isinstance(found, Estimate) and bounded else made.resamples
+    return made.with_behind(samples, items)

@@ -28,8 +28,11 @@ def headline(check: Check) -> Metric | None:
 
 
 def number(metric: Metric) -> str:
-    """A metric's value; a dash where there is none."""
-    return "–" if metric.value is None else in_format(metric.value, metric.format)
+    """A metric's value, said to be near or a bound where it is rounded; a dash where there is none."""
+    if metric.value is None:
+        return "–"
+    near = metric.bound or ("about" if metric.step is not None else "")
+    return f"{near} {in_format(metric.value, metric.format)}".strip()
 
 
 def interval(metric: Metric) -> str:

@@ -40,7 +40,8 @@ class AuditPlan(Execution):
         waivers: Findings and gates that are accepted.
         published: Numbers of papers, to stand beside ours.
         baseline: Folder or results.json of an earlier audit; only what got worse than there fails.
-        reveal: Whether names, values and pages are shown.
+        reveal: Whether names, values, pages and exact numbers are shown.
+        smallest_group: Fewest units behind a number of a masked report; 5 if None.
         release: Who can reach the model, as the user declares; None where it is not declared.
         command: The command line, for the report.
         config: Configuration file that the command took.
@@ -61,6 +62,7 @@ class AuditPlan(Execution):
     published: tuple[PublishedNumber, ...] = ()
     baseline: Path | None = None
     reveal: bool = False
+    smallest_group: int | None = None
     release: Release | None = None
     command: str = ""
     config: Path | None = None
@@ -82,6 +84,7 @@ class AuditPlan(Execution):
             "seed": self.seed,
             "reveal": self.reveal,
             **({"precision": self.precision} if self.precision != "fp32" else {}),
+            **({"smallest_group": self.smallest_group} if self.smallest_group is not None else {}),
         }
 
 

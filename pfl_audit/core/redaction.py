@@ -20,7 +20,7 @@ class Redactor:
     """Turns what must not leave the machine into what may.
 
     Args:
-        salt: Random, of the response store; without it a guessed name cannot be tested.
+        salt: Random, of the run; without it a guessed name cannot be tested.
         reveal: Leave everything as it is.
     """
 

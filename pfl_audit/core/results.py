@@ -1,4 +1,4 @@
-"""Results of an audit, and ``results.json``, which holds everything that a report prints (schema version 2.1).
+"""Results of an audit, and ``results.json``, which holds everything that a report prints (schema version 2.2).
 
 ``pfl-audit schema`` prints the JSON Schema. Names of companies, answers and values are pseudonyms
 or masks unless the audit was run with ``--reveal``.
@@ -44,9 +44,9 @@ from pfl_audit.privacy.guarantee import GuaranteeReview, GuaranteeSampling, Priv
 
 FILE_NAME = "results.json"
 
-VERSION: Final = "2.1"
+VERSION: Final = "2.2"
 """Version 2.x adds fields to 2 that have a default, and changes none; an earlier 2.x is read as it is."""
-_READ: Final = ("1", "2", VERSION)
+_READ: Final = ("1", "2", "2.1", VERSION)
 _REMEDY = "Audit again"
 _FEWEST: Final = 12
 """Points of a line that a file of very many curves keeps."""
@@ -56,7 +56,7 @@ _MIB: Final = 1 << 20
 class Results(Part):
     """The whole of ``results.json``: 64 MiB, six million values and 20 levels of nesting at the most."""
 
-    schema_version: Literal["2.1"] = Field(default=VERSION, description="Version of this schema")
+    schema_version: Literal["2.2"] = Field(default=VERSION, description="Version of this schema")
     title: Name = Field(description="Title of the report")
     verdict: Verdict = Field(description="Verdict over all checks, and the gate")
     release: Release | None = Field(
@@ -188,6 +188,8 @@ def read_results(place: Path) -> Results:
         raise AuditError(f"{path} does not fit schema {version}{at}: {first['msg']}", _REMEDY) from error
     except ValueError as error:
         raise AuditError(f"{path} does not fit schema {version}: {error}", _REMEDY) from error
+    if found.provenance.smallest_group is not None:  # decided on the exact numbers
+        return found
     # Files of before, and from elsewhere, state the worth by accounting alone.
     review = held_against(found.target.claim_review, found.checks, found.datasets)
     return found.model_copy(update={"target": found.target.model_copy(update={"claim_review": review})})

@@ -19,14 +19,16 @@ from pfl_audit.core.dossier import CONFIGURATION
 from pfl_audit.core.evidence import PRIVATE, EvidenceBox
 from pfl_audit.core.failures import failure
 from pfl_audit.core.gate_policy import checks_of, read_policy
-from pfl_audit.core.places import Places, is_shipped, short, short_command
+from pfl_audit.core.keyed import run_key
+from pfl_audit.core.places import is_shipped, short, short_command
 from pfl_audit.core.plan import AuditPlan, configuration_of
 from pfl_audit.core.published import require_checks
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.resamples import keep_resamples
-from pfl_audit.core.results import Check, Provenance, Results, Target, write_results
+from pfl_audit.core.results import Check, Provenance, Results, Target
 from pfl_audit.core.run_folder import RunFolder, RunLog
 from pfl_audit.core.settings import Settings, checkpoints_of, label_of, private_options, read_settings, with_published
+from pfl_audit.core.shared_results import keep_results
 from pfl_audit.core.store import ResponseStore
 from pfl_audit.core.subject import (
     SUBJECTS,
@@ -74,7 +76,8 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
                 with log.stage("open") as counts:
                     audit.open(store)
                     counts |= {"subjects": len(audit.opened), "checks": len(audit.specs)}
-                redactor = Redactor(store.salt, reveal=plan.reveal)
+                key = run_key(plan.out)
+                redactor = Redactor(key.hex(), reveal=plan.reveal)
                 store.mark(map(asked_of, audit.opened.values()))
                 checks = audit.checks(redactor, log)
             finally:
@@ -95,11 +98,11 @@ def run_audit(plan: AuditPlan, progress: Progress, ready: Callable[[], None] | N
         )
         work = {name: count for one in audit.opened.values() for name, count in one.work().items()}
         with log.stage("results") as counts:
-            results = audit.results(checks, redactor, provenance)
-            write_results(results, plan.out)
+            exact = audit.results(checks, redactor, provenance)
+            results = keep_results(exact, plan, key, plan.store or plan.out / "responses.sqlite")
             keep_resamples(checks, provenance, plan.out)
             write_json(plan.out / CONFIGURATION, configuration_of(plan, audit.private))
-            counts |= {"checks": len(checks), "ran": sum(check.status == "ran" for check in checks), **work}
+            counts |= {"checks": len(checks), "ran": sum(check.status == "ran" for check in checks)}
         log.write()
         folder.mark("success", seconds=seconds, **work)
         progress.say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in work.items()))
@@ -167,6 +170,8 @@ class AuditRun:
 
     def __init__(self, plan: AuditPlan, progress: Progress) -> None:
         self.plan, self.progress = plan, progress
+        if plan.smallest_group is not None and plan.smallest_group < 2:
+            raise UsageError("--smallest-group is below 2, so that a number may be about one", "Give 2 or more")
         attacks, subjects = ATTACKS.installed(), SUBJECTS.installed()
         for kind, given, known in (("attack", plan.settings, attacks), ("subject", plan.inputs, subjects)):
             if unknown := [name for name in given if name not in known]:
@@ -257,6 +262,15 @@ class AuditRun:
             raise NotAuditableError(
                 next(iter(self.reasons.values())), "Give documents of the kind that the model reads"
             )
+        if (group := self.plan.smallest_group) is not None:
+            facts = [one.data(Redactor("")) for one in self.opened.values()]
+            sizes = [
+                size for data in facts for size in (data.members, data.non_members) if isinstance(size, int) and size
+            ]
+            if group > min(sizes, default=group):
+                raise UsageError(
+                    f"--smallest-group {group} is above the smaller class of {min(sizes)}", "Give no more than that"
+                )
 
     def checks(self, redactor: Redactor, log: RunLog) -> list[Check]:
         """Run what can be run, a stage of the log for each attack; every other check becomes a row with its reason."""
@@ -327,7 +341,7 @@ class AuditRun:
         )
 
     def results(self, checks: list[Check], redactor: Redactor, provenance: Provenance) -> Results:
-        """Everything that a report reads."""
+        """Everything that a report reads, exact."""
         models = [one.models() for one in self.opened.values()]
         datasets = [one.data(redactor) for one in self.opened.values()]
         before, public, control = (
@@ -358,8 +372,7 @@ class AuditRun:
             datasets=datasets,
             audited=audited(datasets, checks),
         )
-        results = results.model_copy(update={"verdict": verdict})
-        return _without_paths(results, self.plan)
+        return results.model_copy(update={"verdict": verdict})
 
 
 def _run_attack(
@@ -379,16 +392,3 @@ def _target(facts: ModelFacts, name: str | None) -> Target:
     claim, review = public_record(Path(name) / TRAINING_RECORD) if name else (None, None)
     shipped = name is not None and is_shipped(name)
     return Target.model_validate({**facts, "training_claim": claim, "claim_review": review, "demonstration": shipped})
-
-
-def _without_paths(results: Results, plan: AuditPlan) -> Results:
-    """The results with paths shortened; the full ones go to the private folder."""
-    said = results.model_dump(mode="json")
-    beside = [said[name] for name in ("target", "pretrained", "public", "control") if said[name]]
-    parts = [*beside, *said["datasets"], *said["references"]]
-    full = {"command": plan.command, "folder": str(Path.cwd()), "paths": [part["path"] for part in parts]}
-    write_json(plan.out / PRIVATE / "provenance.json", full)
-    for part in parts:
-        part["path"] = short(part["path"])
-    known = (plan.identity(), plan.out, plan.store, full["paths"])
-    return Results.model_validate(Places(known).without(said))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
@@ -53,14 +54,32 @@ LimitStatus = Literal["passed", "failed", "not audited", "waived", "as before"]
 """``not audited`` is no pass; ``as before`` failed, and is no worse than in the baseline."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Drawn:
-    """Resamples of a number, which is the same number without them."""
+class Band(Part):
+    """A count that a masked report gives as a range."""
 
-    values: Floats
+    low: Whole = Field(description="Smallest number of the range")
+    high: Whole = Field(description="Largest number of the range")
+
+    def __str__(self) -> str:
+        return f"{self.low:,} to {self.high:,}" if self.low else f"fewer than {self.high + 1:,}"
+
+    def __format__(self, specification: str) -> str:
+        return str(self)
+
+
+Size = Count | Band
+"""A count, exact or as a range."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Behind:
+    """Resamples of a number and what it is about, without which it is the same number."""
+
+    samples: Floats
+    items: frozenset[tuple[str, str]] = frozenset()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Drawn)
+        return isinstance(other, _Behind)
 
     __hash__ = None  # type: ignore[assignment] # as that of a class with __eq__
 
@@ -73,7 +92,13 @@ class Metric(Part):
     ci: Interval | None = Field(default=None, description="Interval of `value`, lower and upper end")
     level: Confidence | None = Field(default=None, description="Confidence level of `ci`")
     method: Name | None = Field(default=None, description="How `ci` was found")
-    n: Count | None = Field(default=None, description="Providers (or documents, by `unit`) behind the number")
+    step: Finite | None = Field(
+        default=None, description="Step that `value` and `ci` are rounded to in a masked report; None where exact"
+    )
+    bound: Literal["at most", "at least"] | None = Field(
+        default=None, description="`value` bounds a share of none or all, or a count of none"
+    )
+    n: Size | None = Field(default=None, description="Providers (or documents, by `unit`) behind the number")
     unit: Name = Field(default="providers", description="What `n` counts")
     format: Format = Field(default="number", description="How `value`, `ci`, `chance` and `std` are printed")
     role: Role | None = Field(default=None, description="What the number is used for beside its check")
@@ -82,17 +107,22 @@ class Metric(Part):
     std: Finite | None = Field(default=None, description="Spread over the seeds; apart from `ci`")
     slice: Slice = Field(default_factory=dict, description="What the number is about")
     note: Text | None = Field(default=None, description="Why there is no value, or what limits it")
-    _drawn: _Drawn = PrivateAttr(default_factory=lambda: _Drawn(np.empty(0)))
+    _behind: _Behind = PrivateAttr(default_factory=lambda: _Behind(np.empty(0)))
 
     @property
     def resamples(self) -> Floats:
         """Values of all resamples, float (resamples,), where the number was made from them; no part of results.json."""
-        return self._drawn.values
+        return self._behind.samples
 
-    def with_resamples(self, values: Floats) -> Self:
-        """The number with the values of its resamples."""
+    @property
+    def items(self) -> frozenset[tuple[str, str]]:
+        """What the number is about, each with its unit of privacy, where that is known; no part of results.json."""
+        return self._behind.items
+
+    def with_behind(self, samples: Floats, items: Iterable[tuple[str, str]]) -> Self:
+        """The number with the values of its resamples, and with what it is about."""
         made = self.model_copy()
-        made._drawn = _Drawn(values)
+        made._behind = _Behind(samples, frozenset(items))
         return made
 
 
@@ -222,7 +252,9 @@ class Baseline(Part):
     path: Text = Field(description="Path of its results.json, shortened")
     sha256: Name = Field(description="SHA-256 of its results.json")
     started: Name = Field(description="When that audit began")
-    same_documents: bool = Field(description="Whether both audits asked about the same documents")
+    same_documents: bool | None = Field(
+        description="Whether both audits asked about the same documents; None where that cannot be told"
+    )
 
 
 class Gate(Part):
@@ -280,13 +312,13 @@ class Data(Part):
     subject: Name = Field(description="Name of the subject of the audit")
     format: Name = Field(description="Format of the documents")
     path: Text = Field(description="Their path, shortened")
-    sha256: Name = Field(description="SHA-256 of their content")
+    sha256: Name = Field(description="SHA-256 of their content; keyed with a key of the run in a masked report")
     unit: Name = Field(default="providers", description="Unit of privacy of members and non-members, plural")
-    providers: Count = Field(default=0, description="Number of units, such as providers")
-    members: Count = Field(default=0, description="Units that were trained on")
-    non_members: Count = Field(default=0, description="Units that were not trained on")
-    documents: Count = Field(description="Number of documents")
-    queries: Count = Field(description="What was asked about the documents, such as questions or fields")
+    providers: Size = Field(default=0, description="Number of units, such as providers")
+    members: Size = Field(default=0, description="Units that were trained on")
+    non_members: Size = Field(default=0, description="Units that were not trained on")
+    documents: Size = Field(description="Number of documents")
+    queries: Size = Field(description="What was asked about the documents, such as questions or fields")
     audited: Name | None = Field(default=None, description="What findings are about, such as `the form encoder`")
     caveat: Text | None = Field(default=None, description="What findings about it do not say")
     classes_random: bool = Field(
@@ -295,13 +327,16 @@ class Data(Part):
     groups_random: bool = Field(
         default=False, description="What was drawn are whole groups of units, so that one unit is no draw of its own"
     )
-    parts: Annotated[dict[Name, Count], Field(max_length=limits.ENTRIES)] = Field(
+    parts: Annotated[dict[Name, Size], Field(max_length=limits.ENTRIES)] = Field(
         default_factory=dict, description="Further counts of the subject, by name"
     )
     facts: Facts = Field(default_factory=dict, description="Further lines of the report's scope, label to text")
     terms: Texts = Field(default_factory=dict, description="Further terms of the report's glossary")
+    chosen: bool = Field(
+        default=False, description="The pages were filled or chosen for the attack: no number is about a company"
+    )
     problems: Notes = Field(default_factory=list, description="Records that could not be used, the first of them")
-    unusable: Annotated[dict[Name, Count], Field(max_length=limits.ENTRIES)] = Field(
+    unusable: Annotated[dict[Name, Size], Field(max_length=limits.ENTRIES)] = Field(
         default_factory=dict, description="Number of all records that could not be used, by reason"
     )
 
@@ -318,6 +353,9 @@ class Provenance(Part):
     seconds: Finite = Field(description="Duration in seconds")
     resumed: bool = Field(description="Whether it went on from a killed run")
     revealed: bool = Field(description="Whether names and values are shown instead of masks")
+    smallest_group: Count | None = Field(
+        default=None, description="Fewest units that a number of a masked report is about; None where numbers are exact"
+    )
 
 
 class PublishedNumber(Part):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import sqlite3
 import stat
 from array import array
@@ -32,8 +31,6 @@ _BESIDE = ("-journal", "-wal", "-shm")
 """Files that SQLite opens with a database."""
 _LONGEST = 64 << 20
 """Bytes of the longest value that is read."""
-_SALT = 32
-"""Letters of the salt."""
 _MAGIC = b"SQLite format 3\0"
 _VERSION = 2
 _ADDED = "token_losses BLOB"
@@ -130,7 +127,6 @@ class ResponseStore:
             self._db.executescript(_SCHEMA)
             self._db.execute(f"{SELECT} LIMIT 0")
             self._db.execute(f"PRAGMA user_version={_VERSION}")
-            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_hex(_SALT // 2),))
             self._db.commit()
         except sqlite3.Error as error:
             self.discard()
@@ -140,19 +136,6 @@ class ResponseStore:
             raise
         self._file = _identity(path)
         _OPEN.add(self)
-
-    @property
-    def salt(self) -> str:
-        """A random number that belongs to this store: names are turned into pseudonyms with it.
-
-        Raises:
-            StorageError: The file is damaged.
-        """
-        with self.reading():
-            (salt,) = self._db.execute("SELECT value FROM meta WHERE name = 'salt'").fetchone()
-            if not isinstance(salt, str) or len(salt) != _SALT:
-                raise TypeError("not what was put there")
-            return salt
 
     def get(self, keys: Iterable[str]) -> dict[str, Response]:
         """Known responses among ``keys``.

@@ -40,8 +40,7 @@ class Merged:
 def merge_stores(out: Path, stores: Sequence[Path]) -> Merged:
     """Put everything that stores hold into one.
 
-    A store is put in as one transaction: killed at any time, the same call goes on. A new file gets the salt of the
-    first store, by which names are masked.
+    A store is put in as one transaction: killed at any time, the same call goes on.
 
     Args:
         out: The store to add to; made where it is missing.
@@ -58,8 +57,7 @@ def merge_stores(out: Path, stores: Sequence[Path]) -> Merged:
             raise UsageError(f"{path} is the store to add to", "Name it once")
     done = Merged()
     with ResponseStore(out) as target:
-        fresh = not len(target) and not target.marks()
-        common = None if fresh else target.marks()
+        common = target.marks() if len(target) else target.marks() or None
         for path in stores:
             with ResponseStore(path) as source:
                 _require_whole(source, path)
@@ -70,10 +68,8 @@ def merge_stores(out: Path, stores: Sequence[Path]) -> Merged:
                     "Merge the stores of one audit, made by one version of pfl-audit",
                 )
             common = marks if common is None else common & marks
-        for number, path in enumerate(stores):
+        for path in stores:
             with ResponseStore(path) as source, target.transaction() as database:
-                if fresh and number == 0:
-                    database.execute("UPDATE meta SET value = ? WHERE name = 'salt'", (source.salt,))
                 _add_answers(source, target, database, done)
                 _add_records(source, database, done)
                 names = [(f"{MARK}{mark}",) for mark in sorted(_marks(source))]

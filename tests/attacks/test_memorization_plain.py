@@ -14,6 +14,8 @@ from pfl_audit.attacks.memorization.scores import GapEstimate
 from pfl_audit.documents.units import PROVIDER
 from pfl_audit.metrics.intervals import Estimate
 
+PAGES = [(f"page {number}", "x") for number in range(80)]
+
 
 def estimate(value: float) -> Estimate:
     return Estimate(value, value, value, np.array([value]))
@@ -28,7 +30,7 @@ def memory(level: str, head: str = RATIO) -> Memory:
 
 
 def answers(members: float, others: float) -> GapEstimate:
-    return GapEstimate(estimate(members), estimate(others), estimate(members - others), (80, 80))
+    return GapEstimate(estimate(members), estimate(others), estimate(members - others), (PAGES, PAGES))
 
 
 def test_values_that_come_out_are_counted() -> None:

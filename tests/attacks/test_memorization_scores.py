@@ -25,6 +25,7 @@ def pages(rng: np.random.Generator, inside: float, outside: float, providers: in
 def test_scores_by_hand() -> None:
     frame = pd.DataFrame(
         {
+            "page": ["a_1", "a_2", "b_1", "c_1"],
             "unit": ["a", "a", "b", "c"],
             "member": [True, True, True, False],
             "acc": [1.0, 1.0, 0.0, 0.0],
@@ -36,6 +37,7 @@ def test_scores_by_hand() -> None:
     assert gap.gap
     assert (gap.members.value, gap.non_members.value, gap.gap.value) == pytest.approx((2 / 3, 0.0, 2 / 3))
     assert gap.pages == (3, 1)
+    assert gap.items == ([("a_1", "a"), ("a_2", "a"), ("b_1", "b")], [("c_1", "c")])
     assert giveaway_units(frame)["unit"].tolist() == ["a"]
 
 

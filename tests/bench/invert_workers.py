@@ -123,7 +123,7 @@ def sleeping(count: int) -> None:
         opened = open_gradients(GradientInputs(template=TEMPLATES, documents=2 * count), job)
         context = GradientContext(
             model=opened.model, cases=opened.cases, records=opened.records, states=opened.states, calls=opened.calls,
-            checks=frozenset(), seed=0, budget=Budget(0.025, 0.05), redactor=Redactor(store.salt),
+            checks=frozenset(), seed=0, budget=Budget(0.025, 0.05), redactor=Redactor("salt"),
             evidence=EvidenceBox(folder / "run"), progress=Silent(),
         )  # fmt: skip
         list(on_each(context, dict.fromkeys(range(2 * count), partial(sleep, 0.5)), str))

@@ -24,16 +24,15 @@ import numpy as np
 from PIL import Image
 from scipy.stats import spearmanr
 
-from pfl_audit.attacks.membership.features import aggregate, query_features
 from pfl_audit.attacks.memorization.evidence import keep_evidence
 from pfl_audit.attacks.questions.context import QuestionContext
 from pfl_audit.attacks.questions.engine import Answers
 from pfl_audit.core.evidence import EvidenceBox
+from pfl_audit.core.keyed import run_key
 from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.results import Results
 from pfl_audit.core.runner import run_audit
-from pfl_audit.core.store import ResponseStore
 from pfl_audit.documents.corpus import Corpus
 from pfl_audit.documents.document import Query
 from pfl_audit.documents.keys import PROVIDER_KEYS
@@ -48,7 +47,6 @@ from pfl_audit.reports.html import render
 
 RED = Path(__file__).parents[2] / "fixtures" / "red"
 NAME = "provider_name"
-PLACE = "Secret-Place"
 PLACE = "Secret-Place"
 PAGES = 200
 FEWEST = 9
@@ -148,7 +146,7 @@ def _facts(asked: Sequence[Query], facts: Sequence[dict[str, Any]]) -> Row:
 
 
 def _orders(red: Corpus, results: Results, hide: Redactor) -> Iterable[Row]:
-    """Lists of pseudonyms whose order goes with the names behind them, and points whose order does."""
+    """Lists of pseudonyms whose order goes with the names behind them."""
     names = [*red.providers, *(page.id for page in red.documents)]
     ratios = []
     for check in results.checks:
@@ -162,34 +160,9 @@ def _orders(red: Corpus, results: Results, hide: Redactor) -> Iterable[Row]:
                 if len(found) > FEWEST:
                     rank = spearmanr(range(len(found)), np.argsort(np.argsort(found))).statistic
                     ratios.append(abs(rank) * np.sqrt(len(found) - 1) / ORDER_LIMIT)
-        for curve in check.curves:
-            if curve.kind == "scatter":
-                yield _points(red, curve.series)
     over = sum(ratio > 1 for ratio in ratios)
     what = "order of rows: rank correlation with the names beyond the 95 % limit"
     yield what, f"{_of(over, len(ratios))} tables", _of(0.05 * len(ratios), len(ratios))
-
-
-def _points(red: Corpus, series: Sequence[dict[str, Any]]) -> Row:
-    """Points that lie where the company of the same place in the list of names lies."""
-    right, guess, count = 0, 0.0, 0
-    said = {query.id: Response(_said(red, query), 0.5) for query in red.queries}
-    table = aggregate(query_features(red.queries, said, None))
-    for one, companies in zip(series, (red.members(), red.non_members()), strict=True):
-        where = [_cell(*table.loc[company, ["acc", "nls"]]) for company in companies if company in table.index]
-        points = [_cell(x, y) for x, y in zip(one["x"], one["y"], strict=True)]
-        right += sum(point == place for point, place in zip(points, where, strict=True))
-        guess += sum(number * points.count(place) for place, number in Counter(where).items()) / max(1, len(where))
-        count += len(points)
-    return (
-        "order of the points of the scatter plot",
-        f"{_of(right, count)} stand where the company of that place does",
-        _of(guess, count),
-    )
-
-
-def _cell(x: float, y: float) -> tuple[int, int]:
-    return min(9, int(10 * x)), min(9, int(10 * y))
 
 
 def _counts(red: Corpus, results: Results, hide: Redactor) -> Iterable[Row]:
@@ -260,8 +233,7 @@ def _audit(red: Corpus, folder: Path, out: Path) -> tuple[Results, Redactor]:
     )
     results = run_audit(plan, Silent())
     render(results, out)
-    with ResponseStore(out / "responses.sqlite") as store:
-        return results, Redactor(store.salt)
+    return results, Redactor(run_key(out).hex())
 
 
 def _of(number: float, of: int) -> str:

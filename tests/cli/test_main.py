@@ -112,7 +112,7 @@ def test_json_is_one_document_on_stdout(
         "--out", tmp_path / "run", "--json",
     )  # fmt: skip
     results = json.loads(done.stdout)
-    assert results["schema_version"] == "2.1"
+    assert results["schema_version"] == "2.2"
     assert done.returncode == 3  # too few providers: unresolved
     assert "questions to the model" in done.stderr
     assert (tmp_path / "run/report.html").is_file()

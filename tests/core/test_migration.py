@@ -34,7 +34,7 @@ def test_every_number_is_printed_as_before(subject: str) -> None:
 def test_what_is_read_is_written_as_the_present_version_with_the_same_report(subject: str, tmp_path: Path) -> None:
     found = read_results(KEPT / subject)
     write_results(found, tmp_path)
-    assert json.loads((tmp_path / "results.json").read_text())["schema_version"] == "2.1"
+    assert json.loads((tmp_path / "results.json").read_text())["schema_version"] == "2.2"
     assert to_html(read_results(tmp_path), tmp_path) == to_html(found, tmp_path)
 
 

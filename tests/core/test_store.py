@@ -27,13 +27,6 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
         assert (tmp_path / "x.sqlite").stat().st_mode & 0o077 == 0
 
 
-def test_salt_is_random_and_stays(tmp_path: Path) -> None:
-    with ResponseStore(tmp_path / "a") as store:
-        first = store.salt
-    with ResponseStore(tmp_path / "a") as store, ResponseStore(tmp_path / "b") as other:
-        assert store.salt == first != other.salt
-
-
 def test_a_killed_process_loses_at_most_the_batch_it_was_at(tmp_path: Path) -> None:
     script = (
         "import sys, os, signal\n"

@@ -26,7 +26,7 @@ def results() -> dict[str, Any]:
     """What a small audit writes."""
     numbers = [0.0, 0.4, 1.0]
     return {
-        "schema_version": "2.1",
+        "schema_version": "2.2",
         "title": "Audit",
         "verdict": {"status": "leaks", "summary": "One leak.", "gate": copy.deepcopy(GATE)},
         "target": {"family": "vt5", "path": "model", "sha256": "0" * 64, "parameters": 3, "notes": []},

@@ -182,6 +182,7 @@ def open_rounds(inputs: GradientInputs, run: Path, job: AuditJob) -> OpenedRound
     rounds, numbers = {one.round for one in sent}, {client for one in sent for client in one.clients}
     about = Data(
         subject="gradients",
+        chosen=True,
         audited="the protocol of updates",
         caveat="This says what the messages give away while the model is being trained, and nothing about the finished "
         "model.",

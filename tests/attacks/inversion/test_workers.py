@@ -137,7 +137,7 @@ def context(leaking_folder: Path, tmp_path: Path) -> Iterator[GradientContext]:
         states = tmp_path / "states"
         job = AuditJob(str(leaking_folder), "cpu", False, 0, store=store, states=states, progress=Silent(), workers=2)
         opened = open_gradients(GradientInputs(template=template, fields=fields, documents=2), job)
-        box, redactor = EvidenceBox(tmp_path / "run"), Redactor(store.salt)
+        box, redactor = EvidenceBox(tmp_path / "run"), Redactor("salt")
         common: dict[str, Any] = {"checks": frozenset(), "seed": 0, "budget": Budget(0.025, 0.05)}
         yield GradientContext(
             model=opened.model, cases=opened.cases, records=opened.records, states=states, calls=opened.calls,

@@ -102,7 +102,7 @@ def opens(tmp_path: Path) -> Opens:
             checks=CHECKS,
             seed=0,
             budget=Budget(0.025, 0.05),
-            redactor=Redactor(store.salt, reveal=reveal),
+            redactor=Redactor("salt", reveal=reveal),
             evidence=EvidenceBox(tmp_path / "run", reveal=reveal),
             progress=Told(),
             target=target or memoriser(private),
