@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from pfl_audit.core.numbers import headline
 from pfl_audit.core.published import Beside, beside
 from pfl_audit.core.results import Check, Curve, Evidence, Metric, Results, Table
-from pfl_audit.core.schema import Size, total_of
+from pfl_audit.core.schema import Band, Size, total_of
 from pfl_audit.reports import words
 from pfl_audit.reports.captions import in_words, what_to_see
 from pfl_audit.reports.charts import Chart, chart_of
@@ -146,7 +146,7 @@ def _summed(counts: Sequence[Mapping[str, Size]]) -> dict[str, Size]:
     """Counts of all data sets, the largest first."""
     reasons = {reason for each in counts for reason in each}
     total = {reason: total_of(each[reason] for each in counts if reason in each) for reason in sorted(reasons)}
-    return dict(sorted(total.items(), key=lambda item: -getattr(item[1], "high", item[1])))
+    return dict(sorted(total.items(), key=lambda item: -(item[1].high if isinstance(item[1], Band) else item[1])))
 
 
 def _question(check: Check, whole: Check) -> str:

@@ -177,13 +177,7 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
         "adjacency": {"poisson": "add/remove", "fixed-size": "replace", "schedule": "zero out"}[kind],
         "valid": _figures(valid),
         "published": {**_figures(published), "note": _NO_GUARANTEE},
-        "warnings": guarantee_warnings(
-            delta=delta,
-            providers=choice.providers,
-            unit=choice.unit,
-            rounds=choice.steps,
-            rounds_accounted=choice.steps,
-        ),
+        "warnings": guarantee_warnings(delta=delta, providers=choice.providers, unit=choice.unit),
     }
     if choice.trials is not None:
         search = Search(choice.trials, choice.trials_drawn, choice.trials_shape)
@@ -231,10 +225,8 @@ def _show(answer: Mapping[str, Any], sampling: Sampling, valid: PrivacySpent, pu
         search = answer["search"]
         how = f"{search['trials']:g} trials, all of them composed"
         if search["drawn"] != "fixed":
-            how = (
-                f"a number of trials drawn beforehand ({search['drawn']}, mean {search['trials']:g}), each drawn with "
-            )
-            how += "replacement, where the best alone is released"
+            drawn = f"a number of trials drawn beforehand ({search['drawn']}, mean {search['trials']:g})"
+            how = f"{drawn}, each drawn with replacement, where the best alone is released"
         rows.append(("search", f"epsilon {search['epsilon']:.4g} at delta {answer['delta']:g} of {how}"))
     over = f"{sampling.rounds} rounds"
     if scheduled:
@@ -278,12 +270,11 @@ def _schedule(choice: AccountSettings) -> Mechanism | None:
 
 
 def _steps(choice: AccountSettings) -> int:
-    from pfl_audit.privacy.sampling import MAX_ROUNDS
+    from pfl_audit.privacy.sampling import Sampling
 
     if choice.steps is None:
         raise UsageError("--steps is missing", "Give the number of rounds")
-    if not 1 <= choice.steps <= MAX_ROUNDS:
-        raise UsageError(f"{choice.steps} rounds cannot be accounted", f"Give a number from 1 to {MAX_ROUNDS}")
+    Sampling(1.0, 1.0, choice.steps).check()
     return choice.steps
 
 
@@ -397,7 +388,8 @@ def show_ledger(path: Path, *, as_json: bool) -> None:
         (
             "run",
             f"{visible(name[:12])} of {visible(run.began)}: {len(run.providers)} {noun}s, "
-            f"{run.rounds} rounds, noise {run.noise_multiplier:g}, epsilon {run.epsilon:.4g} alone",
+            f"{run.rounds} rounds{' of each' * (run.kind == 'schedule')}, noise {run.noise_multiplier:g}, "
+            f"epsilon {run.epsilon:.4g} alone",
         )
         for name, run in spent.runs.items()
     ]
