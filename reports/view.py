@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from pfl_audit.core.numbers import headline
 from pfl_audit.core.published import Beside, beside
 from pfl_audit.core.results import Check, Curve, Evidence, Metric, Results, Table
+from pfl_audit.core.schema import Band, Size, total_of
 from pfl_audit.reports import words
 from pfl_audit.reports.captions import in_words, what_to_see
 from pfl_audit.reports.charts import Chart, chart_of
@@ -104,12 +104,13 @@ class View:
     guarantee: GuaranteeView | None
     beside: tuple[Beside, ...]
     problems: tuple[str, ...]
-    unusable: Mapping[str, int]
+    unusable: Mapping[str, Size]
 
     @property
-    def left_out(self) -> int:
+    def left_out(self) -> Size:
         """Number of records that could not be used; results of earlier versions have no more than their list."""
-        return max(sum(self.unusable.values()), len(self.problems))
+        total = total_of(self.unusable.values())
+        return max(total, len(self.problems)) if isinstance(total, int) else total
 
 
 def arrange(results: Results) -> View:
@@ -137,16 +138,15 @@ def arrange(results: Results) -> View:
         guarantee=view_guarantee(results),
         beside=beside(results),
         problems=tuple(problem for data in results.datasets for problem in data.problems),
-        unusable=_summed(data.unusable for data in results.datasets),
+        unusable=_summed([data.unusable for data in results.datasets]),
     )
 
 
-def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _summed(counts: Sequence[Mapping[str, Size]]) -> dict[str, Size]:
     """Counts of all data sets, the largest first."""
-    total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
-    return dict(total.most_common())
+    reasons = {reason for each in counts for reason in each}
+    total = {reason: total_of(each[reason] for each in counts if reason in each) for reason in sorted(reasons)}
+    return dict(sorted(total.items(), key=lambda item: -(item[1].high if isinstance(item[1], Band) else item[1])))
 
 
 def _question(check: Check, whole: Check) -> str:

@@ -95,7 +95,7 @@ def share_metric(
     )
 
 
-def memory_metrics(found: Memory, control: str, unit: Unit, items: Items) -> list[Metric]:
+def memory_metrics(found: Memory, control: str, unit: Unit, items: Items = ()) -> list[Metric]:
     """The likelihood ratio and the exposure, and how far each measure lies above the control.
 
     ACC and ANLS themselves are in ``gap_metrics``.

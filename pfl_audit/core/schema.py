@@ -71,6 +71,13 @@ Size = Count | Band
 """A count, exact or as a range."""
 
 
+def total_of(sizes: Iterable[Size]) -> Size:
+    """Sum of counts; a range where one of them is."""
+    ends = [(one, one) if isinstance(one, int) else (one.low, one.high) for one in sizes]
+    low, high = sum(low for low, _ in ends), sum(high for _, high in ends)
+    return low if low == high else Band(low=low, high=high)
+
+
 @dataclass(frozen=True, eq=False)
 class _Behind:
     """Resamples of a number and what it is about, without which it is the same number."""

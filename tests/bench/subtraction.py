@@ -3,7 +3,7 @@
 The reader has all shared files of several reports, and the public scrubber. Once he also has the whole corpus, names
 and labels of all suppliers; once he has one supplier's pages. Every published total is an inequality over pages, and a
 linear program bounds what each small group of pages gives away. Each DEMO is a folder of ``pfl-audit demo``. Two
-releases a company apart are simulated: each company with a scrubbed page is the newcomer once.
+releases a company apart are simulated: every third company with a scrubbed page is the newcomer once.
 """
 
 from __future__ import annotations

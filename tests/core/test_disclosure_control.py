@@ -10,6 +10,7 @@ from pfl_audit.core.disclosure_control import Totals, concerns_few, share
 from pfl_audit.core.metric import build_metric
 from pfl_audit.core.results import Curve, Evidence, Finding, Metric, Results, Series, Table
 from pfl_audit.metrics.intervals import Estimate
+from pfl_audit.reports.view import arrange
 from tests.reports.test_html import check, results
 
 
@@ -147,6 +148,17 @@ def test_digests_are_keyed_and_counts_are_bands() -> None:
     assert one.sha256 == again.sha256
     assert len({exact.datasets[0].sha256, one.sha256, other.sha256}) == 3
     assert not isinstance(one.documents, int)
+
+
+def test_records_that_could_not_be_used_are_counted_in_a_masked_report() -> None:
+    data = results().datasets[0].model_copy(update={"unusable": {"no words": 12, "no box": 3}, "problems": ["x"] * 15})
+    masked, _ = share(results().model_copy(update={"datasets": [data]}), 5, b"key", Totals())
+    view = arrange(masked)
+    assert {reason: str(count) for reason, count in view.unusable.items()} == {
+        "no words": "10 to 19",
+        "no box": "fewer than 5",
+    }
+    assert (str(view.left_out), len(view.problems)) == ("10 to 23", 10)
 
 
 @pytest.mark.parametrize(

@@ -360,6 +360,22 @@ DECIDING: Final = (
         ("tests/training/test_several_processes.py",),
     ),
     Mutation(
+        "An interrupted training saves the step that it was computing.",
+        "resume",
+        "pfl_audit/training/loop.py",
+        "(last or stop or state.step % schedule.save_every == 0)",
+        "(last or state.step % schedule.save_every == 0)",
+        ("tests/training/test_central.py",),
+    ),
+    Mutation(
+        "An interrupt waits until a step is whole.",
+        "resume",
+        "pfl_audit/training/interrupts.py",
+        "            waits = True",
+        "            raise",
+        ("tests/training/test_interrupts.py",),
+    ),
+    Mutation(
         "A training that goes on has the moments of its optimiser again.",
         "resume",
         "pfl_audit/training/state.py",
