@@ -15,6 +15,7 @@ from types import FrameType
 
 from pfl_audit.cli.console import note
 from pfl_audit.registry import ExtensionWarning
+from pfl_audit.sandbox import SandboxWarning
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE = 5.0
@@ -44,8 +45,8 @@ def restrain() -> None:
 def _show_extensions(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: object, **more: object
 ) -> None:
-    """Print each warning about an extension once, and drop all others."""
-    if issubclass(category, ExtensionWarning):
+    """Print each warning about an extension or the sandbox once, and drop all others."""
+    if issubclass(category, ExtensionWarning | SandboxWarning):
         _show_once(str(message))
 
 
