@@ -1,68 +1,82 @@
-"""Rows of an ``.npy`` file as plain values, pickled again in pieces. Runs in the child process of ``npy``."""
+"""Rows of an ``.npy`` file as plain values, in pieces. Runs in the child process of ``npy``."""
 
 from __future__ import annotations
 
-import ast
 import gc
-import io
-import pickle
-import struct
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy.lib.format as npy
+
 from pfl_audit.documents.npy_pickle import Array, Dtype, load
-from pfl_audit.inputs import MIB, open_input
 from pfl_audit.sandbox import RefusedError
 
-_MAGIC = b"\x93NUMPY"
-_HEADER_SIZES = {(1, 0): "<H", (2, 0): "<I"}
-_MAX_HEADER = 10_000
 _MAX_ROWS = 1_000_000
 _ROW_VALUES = 1_000_000
-"""Largest number of values of a row; a page has at most 20,000 words, each with four coordinates."""
-_ROW_BYTES = 16 * MIB
-_PIECE = 16 * MIB
-"""Bytes of a piece; values that rows share are written once per piece."""
+"""Largest number of values of a row, eight letters of a text counting as one; a page has at most 20,000 words, each
+with four coordinates."""
+_PIECE = 250_000
+"""Values of a piece, within which what rows share is sent once."""
+SHARED = "\1"
+"""Key of the dict in the place of a field's value that an earlier field of the piece has, with that field's number.
+Fields with texts, numbers and None are not counted."""
 _UNFOLDED_PER_BYTE = 64
 """Largest number of values per byte of the file; questions about one page share its words."""
 _DEPTH = 16
+_MOST_BITS = 1024
+"""Of a whole number; a larger one is infinite, since its digits cannot be sent."""
 _SCALARS = frozenset((str, int, float, bool, type(None), bytes))
 _LISTS = frozenset((list, tuple))
+_TEXTS = frozenset((str, bytes))
+_COUNTLESS = _SCALARS - {bytes}
 
 
-def next_rows(path: str) -> bytes | None:
-    """The next rows, pickled consecutively with one memo, or None after the last.
+_reading: list[Iterator[list[Any]]] = []
+
+
+def next_rows(file: BinaryIO | None = None) -> list[Any] | None:
+    """The next rows, or None after the last.
+
+    Args:
+        file: File to begin with; None to read on.
 
     Raises:
         RefusedError: The file is not an array of plain values.
     """
-    return next(_pieces(path), None)
+    if file is not None:
+        _reading[:] = [_pieces(file)]
+    return next(_reading[0], None)
 
 
-@cache
-def _pieces(path: str) -> Iterator[bytes]:
+def _pieces(file: BinaryIO) -> Iterator[list[Any]]:
     gc.disable()  # millions of lists, none of them garbage
-    with open_input(Path(path), limit=None) as file:
-        rows = _rows(file)
-        plain = _PlainValues(_UNFOLDED_PER_BYTE * file.tell() + _ROW_VALUES)
-    out = io.BytesIO()
-    pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
+    rows = _rows(file)
+    plain = _PlainValues(_UNFOLDED_PER_BYTE * file.tell() + _ROW_VALUES)
+    piece: list[Any] = []
+    numbers: dict[int, int] = {}
+    total = 0
     for number, row in enumerate(rows):
-        before = out.tell()
         try:
-            pickler.dump(plain.row(row))
+            value, size = plain.row(row)
         except RefusedError as error:
             raise RefusedError(f"{error} (row {number})") from error
-        if out.tell() - before > _ROW_BYTES:
-            raise RefusedError(f"row {number} is larger than {_ROW_BYTES // MIB} MiB")
-        if out.tell() > _PIECE:
-            yield out.getvalue()
-            out = io.BytesIO()
-            pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
-    yield out.getvalue()
+        piece.append({name: _once(field, numbers) for name, field in value.items()} if type(value) is dict else value)
+        total += size
+        if total > _PIECE:
+            yield piece
+            piece, numbers, total = [], {}, 0
+    yield piece
+
+
+def _once(field: Any, numbers: dict[int, int]) -> Any:
+    """A field's value, or its number where one before has the same."""
+    if type(field) in _COUNTLESS:
+        return field
+    if id(field) in numbers:
+        return {SHARED: numbers[id(field)]}
+    numbers[id(field)] = len(numbers)
+    return field
 
 
 def _rows(file: BinaryIO) -> list[Any]:
@@ -83,21 +97,12 @@ def _rows(file: BinaryIO) -> list[Any]:
 
 def _header(file: BinaryIO) -> Array:
     """Array described by the header of the file, without its data."""
-    magic = file.read(len(_MAGIC) + 2)
-    if not magic.startswith(_MAGIC) or len(magic) < len(_MAGIC) + 2:
-        raise RefusedError("it is no .npy file")
-    size = _HEADER_SIZES.get((magic[-2], magic[-1]))
-    if size is None:
-        raise RefusedError("it has a format version that arrays of records do not need")
     try:
-        (length,) = struct.unpack(size, file.read(struct.calcsize(size)))
-        if length > _MAX_HEADER:
-            raise RefusedError("its header is too long")
-        header = ast.literal_eval(file.read(length).decode("latin1").strip())
-        descr, shape, fortran = header["descr"], header["shape"], header["fortran_order"]
-        return Array(Dtype(descr[1:], descr[0]), shape, fortran=fortran)
-    except (ValueError, SyntaxError, TypeError, KeyError, IndexError, MemoryError, struct.error) as error:
-        raise RefusedError("its header is damaged") from error
+        read = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+    except ValueError as error:
+        raise RefusedError("it is no .npy file, or its header is damaged") from error
+    return Array(Dtype(dtype.str[1:], dtype.str[0]), shape, fortran=fortran)
 
 
 class _PlainValues:
@@ -116,17 +121,22 @@ class _PlainValues:
         self._open: set[int] = set()
         self._kept: list[Any] = []
 
-    def row(self, value: Any) -> Any:
-        """Convert a row to plain values: dict, list, str, numbers, None; Array for floats of two or more dimensions."""
+    def row(self, value: Any) -> tuple[Any, int]:
+        """A row as plain values, and how many they are.
+
+        They are dict, list, str, numbers, None, and Array for floats of two or more dimensions.
+        """
         plain, size = self._convert(value)
         self._spend(size)
-        return plain
+        return plain, size
 
     def _convert(self, value: Any) -> tuple[Any, int]:
         """The plain value, and its number of values with shared references expanded."""
         kind = type(value)
         if kind in _SCALARS:
-            return value, 1
+            if kind is int and value.bit_length() > _MOST_BITS:
+                return float("inf"), 1
+            return value, 1 + _weight((value,), {kind})
         if (known := self._known.get(id(value))) is not None:
             return known
         if id(value) in self._open or len(self._open) >= _DEPTH:
@@ -151,11 +161,12 @@ class _PlainValues:
         kinds = set(map(type, value))
         size = 1 + len(value)
         if kinds <= _SCALARS:
-            return _as_list(value), size
+            return _as_list(value), size + _weight(value, kinds)
         if kinds <= _LISTS:
             size += sum(map(len, value))
             self._spend(size)
-            if set(map(type, chain.from_iterable(value))) <= _SCALARS:
+            if (inner := set(map(type, chain.from_iterable(value)))) <= _SCALARS:
+                size += _weight(chain.from_iterable(value), inner)
                 return (_as_list(value) if tuple not in kinds else list(map(_as_list, value))), size
         parts = [self._convert(part) for part in value]
         return [part for part, _ in parts], 1 + sum(size for _, size in parts)
@@ -181,6 +192,12 @@ class _PlainValues:
         self._left -= values
         if self._left < 0 or values > _ROW_VALUES:
             raise _too_many_values()
+
+
+def _weight(values: Iterable[Any], kinds: Collection[type]) -> int:
+    """Letters of the texts among some values, eight as one value."""
+    texts = values if _TEXTS.issuperset(kinds) else [one for one in values if type(one) in _TEXTS]
+    return sum(map(len, texts)) >> 3 if not _TEXTS.isdisjoint(kinds) else 0
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps
 
-from pfl_audit.documents.image_file import MAX_FILE, open_picture
-from pfl_audit.documents.images import MAX_PIXELS, MAX_RATIO
+from pfl_audit.documents.image_file import MAX_FILE, MAX_RATIO, beyond, open_picture
 from pfl_audit.documents.page_ink import printed, share_of_ink, under_bars
 from pfl_audit.documents.record_validation import MAX_PAGE, MAX_WORD, MAX_WORDS
-from pfl_audit.errors import AuditError
-from pfl_audit.inputs import MIB, read_bytes
+from pfl_audit.inputs import MIB
 from pfl_audit.sandbox import RefusedError
 
 MAX_PAGES = 2_000
@@ -37,12 +33,13 @@ _EMPTY = 2
 _NO_LAYER = {"words": None, "boxes": None, "scan": False, "hidden": 0, "covered": 0, "undrawn": 0}
 
 
-def answer(action: str, path: str, page: int = 0, dpi: int = 0) -> Any:
+def answer(action: str, name: str, file: BinaryIO, page: int = 0, dpi: int = 0) -> Any:
     """Answer a call of the parent.
 
     Args:
         action: "count" for the number of pages, "page" for one page.
-        path: PDF file or picture.
+        name: Name of the document, which stays open until another one is asked for.
+        file: PDF file or picture.
         page: Number of the page, from 0.
         dpi: Resolution of rendered pages.
 
@@ -55,7 +52,10 @@ def answer(action: str, path: str, page: int = 0, dpi: int = 0) -> Any:
     Raises:
         RefusedError: A limit is exceeded, or the file is not of its kind.
     """
-    document = _open(path)
+    if name not in _opened:
+        _opened.clear()
+        _opened[name] = _open(file.read(MAX_FILE))
+    document = _opened[name]
     if action == "count":
         return document.count()
     if not 0 <= page < document.count():
@@ -63,12 +63,10 @@ def answer(action: str, path: str, page: int = 0, dpi: int = 0) -> Any:
     return document.page(page, dpi)
 
 
-@lru_cache(maxsize=1)
-def _open(path: str) -> _Pdf | _Picture:
-    try:
-        data = read_bytes(Path(path), limit=MAX_FILE)
-    except AuditError as error:
-        raise RefusedError(error.problem.removeprefix(f"{path} ")) from error
+_opened: dict[str, Any] = {}
+
+
+def _open(data: bytes) -> _Pdf | _Picture:
     if not data:
         raise RefusedError("it is empty")
     return _Pdf(data) if b"%PDF-" in data[:1024] else _Picture(data)
@@ -115,29 +113,16 @@ class _Picture:
         self._data = data
 
     def count(self) -> int:
-        try:
-            with open_picture(io.BytesIO(self._data)) as image:
-                return _checked(getattr(image, "n_frames", 1)) if image.format == "TIFF" else 1
-        except RefusedError:
-            raise
-        except Exception as error:  # Pillow's decoders raise many kinds
-            raise RefusedError("it is damaged, or no picture or PDF") from error
+        with open_picture(io.BytesIO(self._data)) as image:
+            return _checked(getattr(image, "n_frames", 1)) if image.format == "TIFF" else 1
 
     def page(self, number: int, dpi: int) -> dict[str, Any]:
-        try:
-            with open_picture(io.BytesIO(self._data)) as image:
-                image.seek(number)
-                width, height = image.size
-                if width * height > MAX_PIXELS:
-                    raise RefusedError(f"it has more than {MAX_PIXELS:,} pixels")
-                if max(width, height) > MAX_RATIO * min(width, height):
-                    raise RefusedError(f"it is longer than {MAX_RATIO} to 1")
-                lossy = image.format == "JPEG"
-                picture = _on_white(ImageOps.exif_transpose(image))
-        except RefusedError:
-            raise
-        except Exception as error:
-            raise RefusedError("it is damaged, or no picture or PDF") from error
+        with open_picture(io.BytesIO(self._data)) as image:
+            image.seek(number)
+            if (reason := beyond(*image.size)) is not None:
+                raise RefusedError(f"it has {image.width} x {image.height} pixels, {reason}")
+            lossy = image.format == "JPEG"
+            picture = _on_white(ImageOps.exif_transpose(image))
         kind = "JPEG" if lossy else "PNG"
         suffix = ".jpg" if lossy else ".png"
         return {"picture": _encoded(picture, kind), "suffix": suffix, **_NO_LAYER}

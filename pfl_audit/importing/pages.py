@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from unicodedata import category
 
 from pfl_audit.documents.readers import DOCUMENTS
 from pfl_audit.documents.readers.folder import files_below
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.inputs import MIB, is_regular
-from pfl_audit.sandbox import Sandbox, SandboxError
+from pfl_audit.sandbox import Sandbox
 
 UNREAD: Final = (
     ".gif",
@@ -31,22 +31,6 @@ UNREAD: Final = (
     ".msg",
 )
 """Kinds of files that documents are kept in, and that are not read."""
-_CHILDREN: Final = {
-    "pages": ("pfl_audit.importing.page_child:answer", 3072 * MIB, 30),
-    "ocr": ("pfl_audit.importing.ocr_child:answer", 8192 * MIB, 600),
-}
-"""Function, address space and CPU seconds of each kind of child."""
-_RETRIED_AFTER: Final = 5
-"""Calls after which the failure of a child may be due to those before."""
-_REASONS: Final = {
-    "memory": "it needs too much memory",
-    "time": "it takes too long to read",
-    "ended": "it is damaged, or no picture or PDF",
-}
-
-
-class PageError(Exception):
-    """A document or a page of it cannot be read; the message has the reason and names no file."""
 
 
 @dataclass(frozen=True)
@@ -96,45 +80,18 @@ def name_problem(name: str) -> str | None:
     return None if plain.isprintable() else "its name has control characters"
 
 
-class Children:
-    """A child process for pages, and one for OCR, each started when it is needed; used by one thread at a time."""
+PAGE_MEMORY = 3072 * MIB
+"""Address space of a child that reads pages."""
+Children = Mapping[str, Sandbox]
+"""A child process for "pages", and one for "ocr"; each starts with its first call."""
 
-    def __init__(self) -> None:
-        self._open: dict[str, Sandbox] = {}
-        self._calls: Counter[str] = Counter()
 
-    def call(self, kind: str, *arguments: object) -> Any:
-        """Call a child; one that fails and has served others, which may have used up its time, is replaced once.
-
-        Args:
-            kind: "pages" or "ocr".
-            arguments: Arguments of its function.
-
-        Raises:
-            PageError: The document cannot be read.
-        """
-        self._calls[kind] += 1
-        try:
-            return self._child(kind).call(*arguments)
-        except SandboxError as error:
-            if error.kind == "refused":
-                raise PageError(error.text) from error
-            self._open.pop(kind).close()
-            served, self._calls[kind] = self._calls[kind], 0
-            if served <= _RETRIED_AFTER:
-                raise PageError(_REASONS[error.kind]) from error
-        return self.call(kind, *arguments)
-
-    def close(self) -> None:
-        """End the children."""
-        while self._open:
-            self._open.popitem()[1].close()
-
-    def _child(self, kind: str) -> Sandbox:
-        if kind not in self._open:
-            target, memory, seconds = _CHILDREN[kind]
-            self._open[kind] = Sandbox(target, memory=memory, seconds=seconds)
-        return self._open[kind]
+def new_children() -> Children:
+    """Children of one thread."""
+    return {
+        "pages": Sandbox("pfl_audit.importing.page_child:answer", memory=PAGE_MEMORY, seconds=25),
+        "ocr": Sandbox("pfl_audit.importing.ocr_child:answer", memory=8192 * MIB, seconds=120),
+    }
 
 
 def require_pdf_reader(files: list[SourceFile]) -> None:
