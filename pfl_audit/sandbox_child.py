@@ -73,8 +73,8 @@ def _limit(memory: int) -> None:
 
 def _lock(readable: Iterable[Path]) -> list[str]:
     """Lock this process, and return the parts of the lock that the kernel does not have."""
-    lacks = []
-    for name, lock in zip(LOCKS, (partial(sandbox_lock.landlock, readable), sandbox_lock.seccomp), strict=True):
+    lacks, locks = [], list[Callable[[], object]]([partial(sandbox_lock.landlock, readable), sandbox_lock.seccomp])
+    for name, lock in zip(LOCKS, locks, strict=True):
         try:
             lock()
         except sandbox_lock.LockError:

@@ -10,29 +10,29 @@ ROOMS: Final = {
     "attacks/canaries": (103, 3),
     "attacks/docmia": (292, 6),
     "attacks/guesses": (284, 5),
-    "attacks/inversion": (8500, 123),
-    "attacks/membership": (1401, 17),
-    "attacks/memorization": (1700, 20),
+    "attacks/inversion": (8503, 123),
+    "attacks/membership": (1398, 17),
+    "attacks/memorization": (1726, 20),
     "attacks/questions": (938, 12),
     "attacks/reconstruction": (2062, 27),
     "fixtures": (454, 6),
-    "pfl_audit": (715, 16),
-    "pfl_audit/cli": (3132, 34),
-    "pfl_audit/core": (3181, 47),
-    "pfl_audit/documents": (4742, 69),
+    "pfl_audit": (1001, 18),
+    "pfl_audit/cli": (3242, 34),
+    "pfl_audit/core": (3587, 51),
+    "pfl_audit/documents": (4765, 70),
     "pfl_audit/fitness": (884, 12),
-    "pfl_audit/importing": (882, 11),
-    "pfl_audit/metrics": (557, 14),
-    "pfl_audit/models": (8109, 150),
-    "pfl_audit/privacy": (1500, 22),
-    "pfl_audit/training": (4885, 78),
-    "reports": (1343, 21),
+    "pfl_audit/importing": (898, 11),
+    "pfl_audit/metrics": (560, 14),
+    "pfl_audit/models": (7992, 149),
+    "pfl_audit/privacy": (1708, 25),
+    "pfl_audit/training": (5122, 80),
+    "reports": (1346, 21),
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
 
-WHOLE: Final = 45_663
+WHOLE: Final = 46_864
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 35_410
+STATEMENTS: Final = 36_359
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()
