@@ -126,11 +126,13 @@ def require_unseen(flag: str, name: str, target: str | None, red: Corpus, blue: 
         UsageError: It was trained on RED, on the training corpus of the target, or by another audit on units of RED.
         AuditError: The list of these units cannot be read.
     """
-    audited = {red.digest, *([blue.digest] if blue is not None else []), *_digests(target)[:1]}
+    saw, audited = _digests(name), {red.digest, *([blue.digest] if blue is not None else [])}
+    # With a training corpus at hand, what the target began with is not what is asked about, and may be shared.
+    own = {*_digests(target)[:1]} & {*(saw[:1] if blue is not None else saw)}
     units = Path(name) / UNITS_FILE
     taught = read_json(units) if is_there(units) else []
     both = sum(_hashed(red, unit) in taught for unit in red.units)
-    if audited & {*_digests(name)} or both:
+    if audited & {*saw} or own or both:
         what = (
             f"{both} of the {UNITS[red.unit].many}, by --train-control of another audit"
             if both

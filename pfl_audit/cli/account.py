@@ -17,7 +17,7 @@ from pfl_audit.cli.settings_options import Options, keyword, with_parameters
 from pfl_audit.core.settings import Settings, read_settings
 from pfl_audit.errors import EXIT_FINDING, EXIT_NOT_AUDITED, AuditError, NotAuditableError, UsageError
 from pfl_audit.inputs import require_input
-from pfl_audit.privacy.tuning import TrialsDrawn
+from pfl_audit.privacy.sampling import TrialsDrawn
 from pfl_audit.privacy.units import PrivacyUnit, unit_words
 
 if TYPE_CHECKING:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pfl_audit.errors import UsageError
 
 MAX_ROUNDS = 10_000_000
 MOST_BANDS = 256
 """Most rounds that noise is correlated over."""
+
+
+TrialsDrawn = Literal["fixed", "poisson", "negative-binomial"]
+"""How the number of trials of a search over hyper-parameters is drawn; ``fixed`` for not at all."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import expm1, log
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from scipy.optimize import brentq
@@ -19,9 +19,8 @@ from pfl_audit.privacy.accounting import check_parameters, privacy_spent
 from pfl_audit.privacy.loss_distribution import Floats
 from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.renyi import ORDERS, round_moments, to_epsilon
-from pfl_audit.privacy.sampling import Sampling
+from pfl_audit.privacy.sampling import Sampling, TrialsDrawn
 
-TrialsDrawn = Literal["fixed", "poisson", "negative-binomial"]
 _MOST = 1e6
 _SLACK: Final = 1e-9
 """Share by which the parameter of a distribution is moved to the side of the larger cost, for its rounding."""

@@ -79,6 +79,7 @@ def test_a_smallest_group_that_cannot_be_is_refused(plan: AuditPlan, tmp_path: P
         run_audit(replace(plan, out=tmp_path / "run", smallest_group=size), Silent())
 
 
+@pytest.mark.slow
 def test_revealed_numbers_are_exact(done: Path, plan: AuditPlan, tmp_path: Path) -> None:
     revealed = run_audit(replace(plan, out=tmp_path / "run", reveal=True), Silent())
     exact = read_results(done / "private")
@@ -86,6 +87,7 @@ def test_revealed_numbers_are_exact(done: Path, plan: AuditPlan, tmp_path: Path)
     assert not (tmp_path / "run/private/results.json").exists()
 
 
+@pytest.mark.slow
 def test_without_private_folders_it_cannot_be_told_whether_it_is_the_same_corpus(
     done: Path, plan: AuditPlan, tmp_path: Path
 ) -> None:

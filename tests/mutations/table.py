@@ -9,5 +9,6 @@ from tests.mutations.deciding import DECIDING
 from tests.mutations.documents import DOCUMENTS
 from tests.mutations.mutation import Mutation
 from tests.mutations.privacy import PRIVACY
+from tests.mutations.resume import RESUME
 
-MUTATIONS: Final[tuple[Mutation, ...]] = (*DECIDING, *PRIVACY, *DOCUMENTS, *ATTACKS)
+MUTATIONS: Final[tuple[Mutation, ...]] = (*DECIDING, *RESUME, *PRIVACY, *DOCUMENTS, *ATTACKS)

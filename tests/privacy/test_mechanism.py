@@ -271,6 +271,7 @@ def test_the_record_of_a_private_run_holds() -> None:
     assert worth(RECORD) == "holds"
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", FORGERIES)
 def test_no_forged_record_holds(name: str) -> None:
     assert (worth(forged(FORGERIES[name])) == "holds") == (name in HARMLESS)

@@ -66,12 +66,14 @@ def drawn_searches(count: int) -> list[tuple[Search, float, float, float]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_bound_is_not_below_the_best_trial_in_40_settings() -> None:
     for search, rate, noise, delta in drawn_searches(40):
         bound = search.epsilon(Sampling(1.0, rate, 1), noise, delta)
         assert bound >= epsilon_of_the_best(search, rate, noise, delta) * (1 - 1e-6), (search, rate, noise, delta)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("search", "shape"),
     [

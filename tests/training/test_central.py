@@ -106,6 +106,7 @@ def test_a_run_that_was_cut_ends_with_the_same_weights(
         torch.testing.assert_close(resumed[name], tensor, atol=0, rtol=0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("step", [3, 4], ids=["before a validation", "between validations"])
 def test_sigterm_keeps_the_last_step_and_the_run_ends_the_same(
     make_checkpoint: Make, blue: Corpus, tmp_path: Path, step: int
@@ -139,6 +140,7 @@ def test_memory_that_runs_out_is_one_line(
     assert said == "pfl-audit: out of memory. Lower --batch-size, or use a machine with more."
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("more", [[], ["--lora", "2"]], ids=["whole", "adapters"])
 def test_a_checkpoint_is_readable_by_its_owner_only(
     make_checkpoint: Make, corpus_folder: Path, tmp_path: Path, more: list[str]

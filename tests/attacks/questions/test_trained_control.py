@@ -137,10 +137,14 @@ def test_a_control_whose_record_names_what_is_audited_is_refused(
     blue = open_corpus(corpus_folder, "blue")
     target = record(tmp_path / "target", "a" * 64, "c" * 64)
     require_unseen("--control", record(tmp_path / "out", "b" * 64, "c" * 64), target, red, blue)  # of one pre-training
-    for at, digest in enumerate((red.digest, blue.digest, "a" * 64)):
-        other = record(tmp_path / str(at), "d" * 64, digest)
+    refused = [record(tmp_path / str(at), "d" * 64, digest) for at, digest in enumerate((red.digest, blue.digest))]
+    for other in (*refused, record(tmp_path / "same", "a" * 64)):
         with pytest.raises(UsageError, match="--reference was trained on what is audited: RED, or the training set"):
             require_unseen("--reference", other, target, red, blue)
+    later = record(tmp_path / "later", "d" * 64, "a" * 64)  # such as a model that was fine-tuned from the target
+    require_unseen("--control", later, target, red, blue)
+    with pytest.raises(UsageError, match="the training set of the model under audit"):
+        require_unseen("--control", later, target, red, None)
     (Path(target) / "training.json").write_text("no record")
     require_unseen("--control", "a/hub-id", target, red, None)
 

@@ -83,6 +83,7 @@ class Cut2(Silent):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_command_survives_sigkill_and_states_its_claim(
     corpus_folder: Path, make_checkpoint: Make, tmp_path: Path
 ) -> None:

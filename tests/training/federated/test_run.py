@@ -146,6 +146,7 @@ def test_a_run_that_was_cut_ends_the_same(
     assert {key: whole.get(key) for key in same} == {key: cut.get(key) for key in same}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mode", "privacy", "every"), [("fl", None, 2), ("fl-dp", PRIVATE, 3)])
 def test_sigterm_keeps_every_local_training_that_is_whole(
     federate: Federate, mode: str, privacy: PrivacySettings | None, every: int, monkeypatch: pytest.MonkeyPatch

@@ -246,6 +246,7 @@ def by_chance(self: Worker, number: int) -> list[int]:
     return np.flatnonzero(np.array(numbers) < 0.2).tolist()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("place", "name", "broken", "sentence"),
     [

@@ -98,6 +98,7 @@ def slow_gradient(start: Path, queries: Sequence[Query], of: Sequence[Query]) ->
     return total
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("unit", "name"), [("document", lambda query: query.document.file), ("example", lambda query: query.id)]
 )
@@ -131,6 +132,7 @@ def test_a_document_of_many_questions_moves_the_sum_by_the_bound_at_most(start: 
     assert float(apart.norm()) > 1.5 * BOUND
 
 
+@pytest.mark.slow
 def test_batches_of_a_document_are_one_gradient(start: Path, queries: list[Query]) -> None:
     """A gradient that lay at moved weights, or was the last batch's alone, would be another one."""
     trainer = trainer_of(start, queries, 2)
@@ -143,6 +145,7 @@ def test_batches_of_a_document_are_one_gradient(start: Path, queries: list[Query
     assert loss > 0
 
 
+@pytest.mark.slow
 def test_a_shared_pass_gives_the_gradients_of_one_after_the_other(start: Path, queries: list[Query]) -> None:
     model = open_training(start)
     trainable = Adapters(model, 2, seed=0, parts="adapters").trainable
@@ -211,7 +214,7 @@ def test_delta_is_compared_with_the_number_of_units(federate: Federate) -> None:
     assert "questions: disclosing one question" in said["example"][0]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "privacy",
     [
