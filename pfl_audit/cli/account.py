@@ -181,8 +181,11 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
     }
     if choice.trials is not None:
         search = Search(choice.trials, choice.trials_drawn, choice.trials_shape)
-        spent = search.epsilon(sampling, noise, delta, kind)
-        answer["search"] = {**asdict(search), "epsilon": spent}
+        answer["search"] = {
+            **asdict(search),
+            "epsilon": search.epsilon(sampling, noise, delta, kind),
+            "of": search.words,
+        }
     if schedule:
         answer |= {"participations": sampling.rounds, "bands": len(schedule.noise.strategy), "rounds": schedule.rounds}
         answer["error"] = noise * schedule.correlation.error
@@ -221,13 +224,8 @@ def _show(answer: Mapping[str, Any], sampling: Sampling, valid: PrivacySpent, pu
             f"{100 * allowed['by_epsilon_alone']:.3g} %)"
         )
         rows.append(("values", values))
-    if "search" in answer:
-        search = answer["search"]
-        how = f"{search['trials']:g} trials, all of them composed"
-        if search["drawn"] != "fixed":
-            drawn = f"a number of trials drawn beforehand ({search['drawn']}, mean {search['trials']:g})"
-            how = f"{drawn}, each drawn with replacement, where the best alone is released"
-        rows.append(("search", f"epsilon {search['epsilon']:.4g} at delta {answer['delta']:g} of {how}"))
+    if search := answer.get("search"):
+        rows.append(("search", f"epsilon {search['epsilon']:.4g} at delta {answer['delta']:g} of {search['of']}"))
     over = f"{sampling.rounds} rounds"
     if scheduled:
         error = f"{answer['error']:.4g} clips on the sum up to each round, root mean square over rounds"

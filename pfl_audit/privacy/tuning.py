@@ -50,6 +50,14 @@ class Search:
                 "a truncated negative binomial has a shape from -1 to 100 and a mean above 1", "Correct it"
             )
 
+    @property
+    def words(self) -> str:
+        """What is released of how many trials."""
+        if self.drawn == "fixed":
+            return f"{self.trials:g} trials, all of them composed"
+        number = f"a number of trials drawn beforehand ({self.drawn}, mean {self.trials:g})"
+        return f"{number}, each drawn with replacement, where the best alone is released"
+
     def epsilon(self, sampling: Sampling, noise_multiplier: float, delta: float, kind: Kind = "poisson") -> float:
         """Upper bound of epsilon of the released trial, at least 0.
 
