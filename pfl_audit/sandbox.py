@@ -1,19 +1,47 @@
-"""Sandbox: runs functions on untrusted input in a child process with limits of memory and CPU time.
+"""Sandbox: calls functions on untrusted input in a locked child process with limits of memory and CPU time.
 
-Arguments and results are plain data: None, bool, int, float, str, bytes, list, tuple, dict.
+The child reads the interpreter, its packages, the system's fonts and the files that it is handed, and nothing else. It
+writes nothing, has no network, starts no process, and cannot reach another one (``sandbox_lock``). Where a kernel lacks a
+part of the lock, a warning says so once, and the limits remain.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
+import contextlib
+import os
+import resource
 import signal
+import site
+import socket
 import subprocess
 import sys
-from multiprocessing.connection import Connection, Pipe
-from typing import Any, Literal
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pfl_audit.sandbox_message import MessageError, receive, send
 
 Kind = Literal["refused", "memory", "time", "ended"]
+_CHILD: Final = "pfl_audit.sandbox_child"
+LOCKS: Final = ("Landlock", "seccomp")
+"""Parts of the lock."""
+_LONGEST_REASON: Final = 500
+_START: Final = 60.0
+"""Wall-clock seconds in which a child starts, and imports the function."""
+_PASSED_ON: Final = ("PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""Variables of the environment that the interpreter needs to find itself and its libraries."""
+_ENVIRONMENT: Final = {
+    "HOME": os.sep, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1",
+    "ORT_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false",
+} | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"), "1")  # fmt: skip
+"""The others that it has."""
+
+
+class SandboxWarning(UserWarning):
+    """The kernel lacks a part of the lock."""
 
 
 class RefusedError(Exception):
@@ -34,61 +62,81 @@ class SandboxError(Exception):
         self.kind = kind
         self.text = text
 
+    def reason(self, ended: str = "it is damaged") -> str:
+        """The reason in words.
+
+        Args:
+            ended: Reason where the function failed, or the process died.
+        """
+        known = {"memory": "it needs too much memory", "time": "it takes too long to read", "ended": ended}
+        return known.get(self.kind, self.text)
+
 
 class Sandbox:
-    """A child process that executes calls of one function.
+    """A child process that executes calls of one function, for all threads of this process, one call at a time.
 
-    The limits apply to the lifetime of the child, which ends with ``close`` or the with block.
+    It starts with the first call, and again after a call that ended it, or that this process was forked. It ends with
+    ``close``, the with block, or this process.
 
     Args:
         target: "module:function" of an importable module.
         memory: Limit of the address space in bytes, including the interpreter (about 100 MiB with numpy).
-        seconds: Limit of the CPU seconds of all calls together; a call also ends after twice that, plus ten seconds, of
-            wall-clock time.
+        seconds: Limit of the CPU seconds of a call, which also ends after twice that, plus ten seconds, of wall-clock
+            time.
+        readable: Folders and files that the child may open by name; others are handed to it as open files.
+        first: Arguments of a call that goes before the first one in each child, such as what it opens.
+        keeps_state: Whether calls depend on those before. If not, one that fails in a child that has served others,
+            which may have used up its memory, is repeated in a fresh one.
     """
 
-    def __init__(self, target: str, *, memory: int, seconds: float) -> None:
+    def __init__(
+        self,
+        target: str,
+        *,
+        memory: int,
+        seconds: float,
+        readable: Sequence[Path] = (),
+        first: Sequence[object] | None = None,
+        keeps_state: bool = False,
+    ) -> None:
         self._target, self._memory, self._seconds = target, memory, seconds
-        ours, theirs = Pipe()
-        with theirs:
-            number = theirs.fileno()
-            limits = [str(memory), str(int(seconds) + 1), str(number)]
-            # -P: a module in the untrusted working folder must not shadow a real one.
-            command = [sys.executable, "-P", "-m", "pfl_audit.sandbox_child", target, *limits]
-            self._child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                command, pass_fds=[number], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-        self._pipe: Connection[Any, Any] = ours
+        self._readable, self._first, self._keeps_state = readable, first, keeps_state
+        self._turn = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._owner = os.getpid()
 
     def call(self, *arguments: object) -> Any:
         """Call the function in the child.
 
+        Args:
+            arguments: Plain data, and open files, which are read from their beginning.
+
         Raises:
             SandboxError: The call failed; after "memory", "time" and "ended" the child has exited.
         """
-        try:
-            self._pipe.send_bytes(pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL))
-            if not self._pipe.poll(2 * self._seconds + 10):
-                self.close()
-                raise SandboxError("time")
-            status, value = load_plain_data(self._pipe.recv_bytes())
-        except (EOFError, OSError) as error:
-            raise SandboxError(self._failure_kind()) from error
-        except pickle.UnpicklingError as error:
-            self.close()
-            raise SandboxError("ended", "a result that is not plain data") from error
-        if status == "done":
-            return value
-        if status != "refused":
-            self.close()
-        raise SandboxError(status, str(value))
+        with self._turn:
+            served = self._child is not None and self._owner == os.getpid()
+            if not served:
+                self._start()
+            try:
+                return self._call(arguments)
+            except SandboxError as error:
+                if self._keeps_state or not served or error.kind in ("refused", "time"):
+                    raise
+            self._start()
+            return self._call(arguments)
 
     def close(self) -> None:
         """End the child."""
-        self._pipe.close()
-        self._child.kill()
-        self._child.wait()
+        if self._channel is not None:
+            self._channel.close()
+        if self._child is not None and self._owner == os.getpid():
+            self._child.kill()
+            self._child.wait()
+        elif self._child is not None:
+            self._child.returncode = 0  # the child of the process that this one was forked from
+        self._child = self._channel = None
 
     def __enter__(self) -> Sandbox:
         return self
@@ -96,36 +144,100 @@ class Sandbox:
     def __exit__(self, *failure: object) -> None:
         self.close()
 
-    def _failure_kind(self) -> Kind:
-        code = self._child.wait()
-        return "time" if code in (-signal.SIGXCPU, -signal.SIGKILL) else "ended"
+    def __del__(self) -> None:
+        """End the child."""
+        with contextlib.suppress(Exception):  # the interpreter may be ending
+            self.close()
+
+    def _start(self) -> None:
+        self.close()
+        self._owner = os.getpid()
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            # -P: a module in the untrusted working folder must not shadow a real one.
+            command = [sys.executable, "-P", "-m", _CHILD, str(theirs.fileno())]
+            self._child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                command, pass_fds=[theirs.fileno()], env=_environment(), stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        lacks = self._exchange([self._target, self._memory, [os.fsencode(path) for path in self._readable]], _START)
+        if absent := [part for part in LOCKS if part in lacks]:
+            warnings.warn(
+                f"the kernel has no {' and no '.join(absent)}: foreign files are read with limits of memory and time, "
+                "and without that lock",
+                SandboxWarning,
+                stacklevel=4,
+            )
+        if self._first is not None:
+            self._call(self._first)
+
+    def _call(self, arguments: Sequence[object]) -> Any:
+        if self._child is not None and hasattr(resource, "prlimit"):
+            # Set from here, and again for each call: the child cannot change its own limits.
+            used = time.clock_gettime((~self._child.pid << 3) | 2)  # CPU clock of a process, as clock_getcpuclockid
+            most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+            wanted = int(used + self._seconds) + 1
+            limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+            resource.prlimit(self._child.pid, resource.RLIMIT_CPU, (limit, most))
+        return self._exchange(arguments, 2 * self._seconds + 10)
+
+    def _exchange(self, question: object, seconds: float) -> Any:
+        """Send a message to the child, and return what it answers within a wall-clock time."""
+        assert self._child is not None
+        assert self._channel is not None
+        try:
+            self._channel.settimeout(seconds)
+            send(self._channel, question)
+            answer = receive(self._channel, seconds)
+        except TimeoutError as error:
+            self.close()
+            raise SandboxError("time") from error
+        except (EOFError, OSError) as error:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(timeout=1)
+            code = self._child.returncode
+            self.close()
+            raise SandboxError("time" if code in (-signal.SIGXCPU, -signal.SIGKILL) else "ended") from error
+        except MessageError as error:
+            self.close()
+            raise SandboxError("ended", str(error)) from error
+        except BaseException:  # an answer that is still to come must not be taken for that of another question
+            self.close()
+            raise
+        status, value = answer if isinstance(answer, list) and len(answer) == 2 else ("ended", "")
+        if status == "done":
+            return value
+        if status != "refused":
+            self.close()
+        raise SandboxError(status if status in ("refused", "memory") else "ended", _printable(value))
 
 
-def call_sandboxed(target: str, *arguments: object, memory: int, seconds: float) -> Any:
+def call_sandboxed(
+    target: str, *arguments: object, memory: int, seconds: float, readable: Sequence[Path] = ()
+) -> Any:
     """Call a function once in a new sandbox.
 
     Args:
         target: "module:function", as in Sandbox.
-        arguments: Plain data.
+        arguments: Plain data, and open files.
         memory: Limit of the address space in bytes.
         seconds: Limit of the CPU time in seconds.
+        readable: Folders and files that the child may open by name.
 
     Raises:
         SandboxError: The call failed.
     """
-    with Sandbox(target, memory=memory, seconds=seconds) as child:
+    with Sandbox(target, memory=memory, seconds=seconds, readable=readable) as child:
         return child.call(*arguments)
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module_name: str, global_name: str) -> Any:
-        raise pickle.UnpicklingError("not plain data")
+def _environment() -> dict[str, str]:
+    """The environment of a child, which has nothing else of that of this process."""
+    found = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    packages = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]  # this version of ours
+    return _ENVIRONMENT | found | {"PYTHONUSERBASE": site.getuserbase(), "PYTHONPATH": os.pathsep.join(packages)}
 
 
-def load_plain_data(data: bytes) -> Any:
-    """Unpickle plain data.
-
-    Raises:
-        pickle.UnpicklingError: The pickle refers to a global.
-    """
-    return _PlainUnpickler(io.BytesIO(data)).load()
+def _printable(text: object) -> str:
+    """A text from a child that may have been taken over: one line, and nothing that a terminal obeys."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(text)[:_LONGEST_REASON])

@@ -7,14 +7,11 @@ the file (``npy_rows``), creates no numpy objects from its content (``npy_pickle
 from __future__ import annotations
 
 import io
-import pickle
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-import numpy as np
-
-from pfl_audit.documents.npy_pickle import Array
+from pfl_audit.documents.npy_rows import SHARED
 from pfl_audit.errors import AuditError
 from pfl_audit.inputs import MIB, open_input
 from pfl_audit.sandbox import Sandbox, SandboxError
@@ -24,7 +21,7 @@ _CHILD = "pfl_audit.documents.npy_rows:next_rows"
 _MEMORY, _MEMORY_PER_BYTE = 256 * MIB, 16
 """Memory limit of the child in bytes; a short word takes 13 times as many bytes in memory as in the file."""
 _SECONDS, _SECONDS_PER_BYTE = 10.0, 2e-7
-"""CPU limit of the child; four times the need of words and boxes as lists of numbers."""
+"""CPU limit of a call; four times the need of words and boxes as lists of numbers."""
 _REMEDY = "Get the file from its publisher again, and do not open it with other tools"
 
 
@@ -46,11 +43,12 @@ def read_object_arrays(paths: Sequence[Path]) -> Iterator[tuple[Path, int, Any]]
     sizes = [_size(path) for path in paths]
     if not sizes:
         return
-    memory, seconds = _MEMORY + _MEMORY_PER_BYTE * max(sizes), _SECONDS + _SECONDS_PER_BYTE * sum(sizes)
-    with Sandbox(_CHILD, memory=memory, seconds=seconds) as child:
+    memory, seconds = _MEMORY + _MEMORY_PER_BYTE * max(sizes), _SECONDS + _SECONDS_PER_BYTE * max(sizes)
+    with Sandbox(_CHILD, memory=memory, seconds=seconds, keeps_state=True) as child:
         for path in paths:
-            for row, value in enumerate(_elements(child, path)):
-                yield path, row, value
+            with open_input(path, limit=MAX_BYTES) as file:
+                for row, value in enumerate(_elements(child, path, file)):
+                    yield path, row, value
 
 
 def _size(path: Path) -> int:
@@ -58,38 +56,30 @@ def _size(path: Path) -> int:
         return file.seek(0, io.SEEK_END)
 
 
-def _elements(child: Sandbox, path: Path) -> Iterator[Any]:
-    while (piece := _call(child, path)) is not None:
-        unpickler = _Unpickler(io.BytesIO(piece))
-        while True:
-            try:
-                value = unpickler.load()
-            except EOFError:
-                break
-            yield value
+def _elements(child: Sandbox, path: Path, file: BinaryIO) -> Iterator[Any]:
+    piece = _call(child, path, file)
+    while piece is not None:
+        shared: list[Any] = []
+        for row in piece:
+            yield _restored(row, shared)
+        piece = _call(child, path)
 
 
-def _call(child: Sandbox, path: Path) -> Any:
+def _restored(row: Any, shared: list[Any]) -> Any:
+    """A row with the values that it shares with earlier ones, whose numbers ``npy_rows`` has put in their place."""
+    if not isinstance(row, dict):
+        return row
+    for name, value in row.items():
+        if isinstance(value, dict) and isinstance(number := value.get(SHARED), int) and number < len(shared):
+            row[name] = shared[number]
+        elif not isinstance(value, str | int | float | None):
+            shared.append(value)
+    return row
+
+
+def _call(child: Sandbox, *arguments: Path | BinaryIO) -> Any:
     try:
-        return child.call(str(path))
+        return child.call(*arguments[1:])
     except SandboxError as error:
-        reasons = {
-            "refused": error.text,
-            "memory": "it needs more memory than a file of its size may use",
-            "time": "it takes longer than a file of its size may take",
-        }
-        reason = reasons.get(error.kind, f"it is damaged ({error.text or 'the reader ended'})")
-        raise AuditError(f"{path} cannot be read: {reason}", _REMEDY) from error
-
-
-class _Unpickler(pickle.Unpickler):
-    """Plain values, and arrays of floats."""
-
-    def find_class(self, module_name: str, global_name: str) -> Any:
-        if (module_name, global_name) == (Array.__module__, Array.__name__):
-            return _floats
-        raise pickle.UnpicklingError("not plain data")
-
-
-def _floats(order: str, letters: str, shape: tuple[int, ...], data: bytes, fortran: bool) -> np.ndarray[Any, Any]:
-    return np.ndarray(shape, np.dtype(order + letters), data, order="F" if fortran else "C")
+        reason = error.reason(f"it is damaged ({error.text or 'the reader ended'})")
+        raise AuditError(f"{arguments[0]} cannot be read: {reason}", _REMEDY) from error

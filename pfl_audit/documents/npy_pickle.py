@@ -74,9 +74,9 @@ class Array:
         _, self.shape, self.dtype, self.fortran, data = state
         self.data = _bytes(data)
 
-    def __reduce__(self) -> tuple[type[Array], tuple[Any, ...]]:
-        """Serialise an array of floats for the parent process, which converts it to a numpy array."""
-        return Array, (self.dtype.order, self.dtype.letters, self.shape, self.data, bool(self.fortran))
+    def parts(self) -> tuple[Any, str, Any, bool]:
+        """Data, type, shape and order of an array of floats, for the parent process."""
+        return self.data, f"{self.dtype.order}{self.dtype.letters}", self.shape, bool(self.fortran)
 
     def count(self) -> int:
         """Number of items.

@@ -1,20 +1,15 @@
-"""Rows of an ``.npy`` file as plain values, pickled again in pieces. Runs in the child process of ``npy``."""
+"""Rows of an ``.npy`` file as plain values, in pieces. Runs in the child process of ``npy``."""
 
 from __future__ import annotations
 
 import ast
 import gc
-import io
-import pickle
 import struct
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from pfl_audit.documents.npy_pickle import Array, Dtype, load
-from pfl_audit.inputs import MIB, open_input
 from pfl_audit.sandbox import RefusedError
 
 _MAGIC = b"\x93NUMPY"
@@ -22,47 +17,67 @@ _HEADER_SIZES = {(1, 0): "<H", (2, 0): "<I"}
 _MAX_HEADER = 10_000
 _MAX_ROWS = 1_000_000
 _ROW_VALUES = 1_000_000
-"""Largest number of values of a row; a page has at most 20,000 words, each with four coordinates."""
-_ROW_BYTES = 16 * MIB
-_PIECE = 16 * MIB
-"""Bytes of a piece; values that rows share are written once per piece."""
+"""Largest number of values of a row, eight letters of a text counting as one; a page has at most 20,000 words, each with
+four coordinates."""
+_PIECE = 250_000
+"""Values of a piece, within which what rows share is sent once."""
+SHARED = "\1"
+"""Key of the dict in the place of a field's value that an earlier field of the piece has, with the number of that field;
+fields with texts, numbers and None are not counted."""
 _UNFOLDED_PER_BYTE = 64
 """Largest number of values per byte of the file; questions about one page share its words."""
 _DEPTH = 16
 _SCALARS = frozenset((str, int, float, bool, type(None), bytes))
 _LISTS = frozenset((list, tuple))
+_TEXTS = frozenset((str, bytes))
+_COUNTLESS = _SCALARS - {bytes}
 
 
-def next_rows(path: str) -> bytes | None:
-    """The next rows, pickled consecutively with one memo, or None after the last.
+_reading: list[Iterator[list[Any]]] = []
+
+
+def next_rows(file: BinaryIO | None = None) -> list[Any] | None:
+    """The next rows, or None after the last.
+
+    Args:
+        file: File to begin with; None to read on.
 
     Raises:
         RefusedError: The file is not an array of plain values.
     """
-    return next(_pieces(path), None)
+    if file is not None:
+        _reading[:] = [_pieces(file)]
+    return next(_reading[0], None)
 
 
-@cache
-def _pieces(path: str) -> Iterator[bytes]:
+def _pieces(file: BinaryIO) -> Iterator[list[Any]]:
     gc.disable()  # millions of lists, none of them garbage
-    with open_input(Path(path), limit=None) as file:
-        rows = _rows(file)
-        plain = _PlainValues(_UNFOLDED_PER_BYTE * file.tell() + _ROW_VALUES)
-    out = io.BytesIO()
-    pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
+    rows = _rows(file)
+    plain = _PlainValues(_UNFOLDED_PER_BYTE * file.tell() + _ROW_VALUES)
+    piece: list[Any] = []
+    numbers: dict[int, int] = {}
+    total = 0
     for number, row in enumerate(rows):
-        before = out.tell()
         try:
-            pickler.dump(plain.row(row))
+            value, size = plain.row(row)
         except RefusedError as error:
             raise RefusedError(f"{error} (row {number})") from error
-        if out.tell() - before > _ROW_BYTES:
-            raise RefusedError(f"row {number} is larger than {_ROW_BYTES // MIB} MiB")
-        if out.tell() > _PIECE:
-            yield out.getvalue()
-            out = io.BytesIO()
-            pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
-    yield out.getvalue()
+        piece.append({name: _once(field, numbers) for name, field in value.items()} if type(value) is dict else value)
+        total += size
+        if total > _PIECE:
+            yield piece
+            piece, numbers, total = [], {}, 0
+    yield piece
+
+
+def _once(field: Any, numbers: dict[int, int]) -> Any:
+    """A field's value, or its number where one before has the same."""
+    if type(field) in _COUNTLESS:
+        return field
+    if id(field) in numbers:
+        return {SHARED: numbers[id(field)]}
+    numbers[id(field)] = len(numbers)
+    return field
 
 
 def _rows(file: BinaryIO) -> list[Any]:
@@ -116,17 +131,20 @@ class _PlainValues:
         self._open: set[int] = set()
         self._kept: list[Any] = []
 
-    def row(self, value: Any) -> Any:
-        """Convert a row to plain values: dict, list, str, numbers, None; Array for floats of two or more dimensions."""
+    def row(self, value: Any) -> tuple[Any, int]:
+        """A row as plain values, and how many they are.
+
+        They are dict, list, str, numbers, None, and Array for floats of two or more dimensions.
+        """
         plain, size = self._convert(value)
         self._spend(size)
-        return plain
+        return plain, size
 
     def _convert(self, value: Any) -> tuple[Any, int]:
         """The plain value, and its number of values with shared references expanded."""
         kind = type(value)
         if kind in _SCALARS:
-            return value, 1
+            return value, 1 + _weight((value,), {kind})
         if (known := self._known.get(id(value))) is not None:
             return known
         if id(value) in self._open or len(self._open) >= _DEPTH:
@@ -151,11 +169,12 @@ class _PlainValues:
         kinds = set(map(type, value))
         size = 1 + len(value)
         if kinds <= _SCALARS:
-            return _as_list(value), size
+            return _as_list(value), size + _weight(value, kinds)
         if kinds <= _LISTS:
             size += sum(map(len, value))
             self._spend(size)
-            if set(map(type, chain.from_iterable(value))) <= _SCALARS:
+            if (inner := set(map(type, chain.from_iterable(value)))) <= _SCALARS:
+                size += _weight(chain.from_iterable(value), inner)
                 return (_as_list(value) if tuple not in kinds else list(map(_as_list, value))), size
         parts = [self._convert(part) for part in value]
         return [part for part, _ in parts], 1 + sum(size for _, size in parts)
@@ -181,6 +200,12 @@ class _PlainValues:
         self._left -= values
         if self._left < 0 or values > _ROW_VALUES:
             raise _too_many_values()
+
+
+def _weight(values: Iterable[Any], kinds: Collection[type]) -> int:
+    """Letters of the texts among some values, eight as one value."""
+    texts = values if _TEXTS.issuperset(kinds) else [one for one in values if type(one) in _TEXTS]
+    return sum(map(len, texts)) >> 3 if not _TEXTS.isdisjoint(kinds) else 0
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -30,7 +30,7 @@ from pfl_audit.documents.record_validation import (
 )
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.files import write_text
-from pfl_audit.inputs import MIB, read_text, require_input
+from pfl_audit.inputs import MIB, open_input, read_text, require_input
 from pfl_audit.provider_identity import provider_identity
 from pfl_audit.sandbox import SandboxError, call_sandboxed
 
@@ -196,14 +196,12 @@ def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 def _spreadsheet(path: Path) -> Iterator[list[str]]:
     if find_spec("openpyxl") is None:
         raise UsageError(f"reading {path} needs openpyxl", "Run: pip install 'pfl-audit[documents]'; or save it as CSV")
-    read_reason = {"memory": "it needs too much memory", "time": "it takes too long to read"}
+    remedy = "Save it as CSV in UTF-8"
     try:
-        rows = call_sandboxed(
-            "pfl_audit.importing.table_child:answer", str(path.resolve()), memory=1024 * MIB, seconds=30
-        )
+        with open_input(path, limit=MAX_FILE, remedy=remedy) as file:
+            rows = call_sandboxed("pfl_audit.importing.table_child:answer", file, memory=1024 * MIB, seconds=20)
     except SandboxError as error:
-        reason = error.text if error.kind == "refused" else read_reason.get(error.kind, "it is no spreadsheet")
-        raise AuditError(f"{path} cannot be read: {reason}", "Save it as CSV in UTF-8") from error
+        raise AuditError(f"{path} cannot be read: {error.reason('it is no spreadsheet')}", remedy) from error
     yield from rows
 
 

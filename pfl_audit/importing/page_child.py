@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -15,8 +13,7 @@ from pfl_audit.documents.image_file import MAX_FILE, open_picture
 from pfl_audit.documents.images import MAX_PIXELS, MAX_RATIO
 from pfl_audit.documents.page_ink import printed, share_of_ink, under_bars
 from pfl_audit.documents.record_validation import MAX_PAGE, MAX_WORD, MAX_WORDS
-from pfl_audit.errors import AuditError
-from pfl_audit.inputs import MIB, read_bytes
+from pfl_audit.inputs import MIB
 from pfl_audit.sandbox import RefusedError
 
 MAX_PAGES = 2_000
@@ -37,12 +34,13 @@ _EMPTY = 2
 _NO_LAYER = {"words": None, "boxes": None, "scan": False, "hidden": 0, "covered": 0, "undrawn": 0}
 
 
-def answer(action: str, path: str, page: int = 0, dpi: int = 0) -> Any:
+def answer(action: str, name: str, file: BinaryIO, page: int = 0, dpi: int = 0) -> Any:
     """Answer a call of the parent.
 
     Args:
         action: "count" for the number of pages, "page" for one page.
-        path: PDF file or picture.
+        name: Name of the document, which stays open until another one is asked for.
+        file: PDF file or picture.
         page: Number of the page, from 0.
         dpi: Resolution of rendered pages.
 
@@ -55,7 +53,10 @@ def answer(action: str, path: str, page: int = 0, dpi: int = 0) -> Any:
     Raises:
         RefusedError: A limit is exceeded, or the file is not of its kind.
     """
-    document = _open(path)
+    if name not in _opened:
+        _opened.clear()
+        _opened[name] = _open(file.read(MAX_FILE))
+    document = _opened[name]
     if action == "count":
         return document.count()
     if not 0 <= page < document.count():
@@ -63,12 +64,10 @@ def answer(action: str, path: str, page: int = 0, dpi: int = 0) -> Any:
     return document.page(page, dpi)
 
 
-@lru_cache(maxsize=1)
-def _open(path: str) -> _Pdf | _Picture:
-    try:
-        data = read_bytes(Path(path), limit=MAX_FILE)
-    except AuditError as error:
-        raise RefusedError(error.problem.removeprefix(f"{path} ")) from error
+_opened: dict[str, Any] = {}
+
+
+def _open(data: bytes) -> _Pdf | _Picture:
     if not data:
         raise RefusedError("it is empty")
     return _Pdf(data) if b"%PDF-" in data[:1024] else _Picture(data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,17 +31,10 @@ UNREAD: Final = (
 )
 """Kinds of files that documents are kept in, and that are not read."""
 _CHILDREN: Final = {
-    "pages": ("pfl_audit.importing.page_child:answer", 3072 * MIB, 30),
-    "ocr": ("pfl_audit.importing.ocr_child:answer", 8192 * MIB, 600),
+    "pages": ("pfl_audit.importing.page_child:answer", 3072 * MIB, 25),
+    "ocr": ("pfl_audit.importing.ocr_child:answer", 8192 * MIB, 120),
 }
-"""Function, address space and CPU seconds of each kind of child."""
-_RETRIED_AFTER: Final = 5
-"""Calls after which the failure of a child may be due to those before."""
-_REASONS: Final = {
-    "memory": "it needs too much memory",
-    "time": "it takes too long to read",
-    "ended": "it is damaged, or no picture or PDF",
-}
+"""Function, address space, and CPU seconds of a call of each kind of child."""
 
 
 class PageError(Exception):
@@ -97,14 +89,16 @@ def name_problem(name: str) -> str | None:
 
 
 class Children:
-    """A child process for pages, and one for OCR, each started when it is needed; used by one thread at a time."""
+    """A child process for pages, and one for OCR, each started when it is needed."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Sandbox] = {}
-        self._calls: Counter[str] = Counter()
+        self._children = {
+            kind: Sandbox(target, memory=memory, seconds=seconds)
+            for kind, (target, memory, seconds) in _CHILDREN.items()
+        }
 
     def call(self, kind: str, *arguments: object) -> Any:
-        """Call a child; one that fails and has served others, which may have used up its time, is replaced once.
+        """Call a child.
 
         Args:
             kind: "pages" or "ocr".
@@ -113,28 +107,15 @@ class Children:
         Raises:
             PageError: The document cannot be read.
         """
-        self._calls[kind] += 1
         try:
-            return self._child(kind).call(*arguments)
+            return self._children[kind].call(*arguments)
         except SandboxError as error:
-            if error.kind == "refused":
-                raise PageError(error.text) from error
-            self._open.pop(kind).close()
-            served, self._calls[kind] = self._calls[kind], 0
-            if served <= _RETRIED_AFTER:
-                raise PageError(_REASONS[error.kind]) from error
-        return self.call(kind, *arguments)
+            raise PageError(error.reason("it is damaged, or no picture or PDF")) from error
 
     def close(self) -> None:
         """End the children."""
-        while self._open:
-            self._open.popitem()[1].close()
-
-    def _child(self, kind: str) -> Sandbox:
-        if kind not in self._open:
-            target, memory, seconds = _CHILDREN[kind]
-            self._open[kind] = Sandbox(target, memory=memory, seconds=seconds)
-        return self._open[kind]
+        for child in self._children.values():
+            child.close()
 
 
 def require_pdf_reader(files: list[SourceFile]) -> None:

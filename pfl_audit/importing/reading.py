@@ -23,7 +23,7 @@ from pfl_audit.documents.record_validation import RECORD_ERRORS, words
 from pfl_audit.errors import AuditError
 from pfl_audit.files import atomic_write, sha256_json, write_text
 from pfl_audit.importing.pages import Children, PageError, SourceFile, name_problem
-from pfl_audit.inputs import is_regular, read_bytes, read_json, sha256_input
+from pfl_audit.inputs import is_regular, open_input, read_bytes, read_json, sha256_input
 from pfl_audit.progress import Progress
 
 Ocr = Literal["auto", "always", "never"]
@@ -176,9 +176,10 @@ def _workers(count: int) -> Iterator[Any]:
 def _look(children: Children, file: SourceFile) -> tuple[int, str] | str:
     try:
         digest = sha256_input(file.path, limit=MAX_FILE)
+        with open_input(file.path, limit=MAX_FILE) as opened:
+            return int(children.call("pages", "count", file.name, opened)), digest
     except AuditError as error:
         return error.problem.removeprefix(f"{file.path} ")
-    return int(children.call("pages", "count", str(file.path.resolve()))), digest
 
 
 def _read(children: Children, work: _Work) -> ReadPage | str:
@@ -186,7 +187,11 @@ def _read(children: Children, work: _Work) -> ReadPage | str:
     key = sha256_json(["page", _FORMAT, work.digest, work.page, settings.dpi, version("pillow"), _pdf_version()])
     page = _cached(work.cache, key)
     if page is None or not is_regular(work.folder / str(page.get("picture"))):
-        found = children.call("pages", "page", str(work.file.path.resolve()), work.page, settings.dpi)
+        try:
+            with open_input(work.file.path, limit=MAX_FILE) as opened:
+                found = children.call("pages", "page", work.file.name, opened, work.page, settings.dpi)
+        except AuditError as error:
+            return error.problem.removeprefix(f"{work.file.path} ")
         data = found.pop("picture")
         page = found | {"picture": f"images/{hashlib.sha256(data).hexdigest()[:32]}{found['suffix']}"}
         with atomic_write(work.folder / page["picture"], private=False) as file:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from pfl_audit.errors import AuditError
+from pfl_audit.inputs import open_input
 from pfl_audit.models.tensor_file import (
     ELEMENT_TYPES,
     MOST_ELEMENTS,
@@ -38,25 +38,26 @@ def read_archive(path: Path) -> Mapping[str, Entry]:
     """
     size = size_of(path)
     try:
-        rows: list[Row] = call_sandboxed(
-            "pfl_audit.models.torch_archive:table_of", os.fsencode(path.resolve()), memory=_MEMORY, seconds=_SECONDS
-        )
+        with open_input(path, limit=None) as file:
+            rows: list[Row] = call_sandboxed(
+                "pfl_audit.models.torch_archive:table_of", file, memory=_MEMORY, seconds=_SECONDS
+            )
     except SandboxError as error:
         raise _refused(path, error) from error
     try:
-        entries = {row[0]: _entry(row) for row in rows}
-    except ValueError as error:
+        entries = {str(row[0]): _entry(row, size) for row in rows}
+    except (ValueError, TypeError, KeyError) as error:
         raise AuditError(f"{path} is damaged: {error}", _REMEDY) from error
     require_views(path, entries, size)
     return entries
 
 
-def _entry(row: Row) -> Entry:
+def _entry(row: Row, whole: int) -> Entry:
     name, kind, start, size, offset, shape, strides = row
     dtype = _DTYPES[kind]
     room = size // dtype.itemsize
     entry = Entry(dtype, shape_of(shape), whole_numbers(strides, MOST_ELEMENTS), start + offset * dtype.itemsize)
-    if len(shape) != len(strides) or not 0 <= offset <= room:
+    if len(shape) != len(strides) or not (0 <= offset <= room and 0 <= start <= start + size <= whole):
         raise ValueError(f"the tensor {name[:80]!r} has no place")
     if offset + entry.span > room or entry.elements > room:
         raise ValueError(f"the tensor {name[:80]!r} is larger than what is stored of it")
@@ -64,9 +65,6 @@ def _entry(row: Row) -> Entry:
 
 
 def _refused(path: Path, error: SandboxError) -> AuditError:
-    if error.kind != "refused":
-        why = {"memory": "needs too much memory", "time": "takes too long"}.get(error.kind, "cannot be read")
-        return AuditError(f"{path} is damaged: its table of contents {why}", _REMEDY)
     if error.text == NOT_A_TABLE:
         return AuditError(f"{path} is not a table of tensors", "Save the model's state_dict() alone")
     if error.text.startswith("asks for"):
@@ -74,4 +72,4 @@ def _refused(path: Path, error: SandboxError) -> AuditError:
             f"{path} is a pickle that {error.text}, which is not a tensor; nothing was run",
             "Ask its owner for a safetensors file, and do not open this one with other tools",
         )
-    return AuditError(f"{path} cannot be read: {error.text}", _REMEDY)
+    return AuditError(f"{path} cannot be read: {error.reason()}", _REMEDY)

@@ -10,7 +10,7 @@ import uuid
 from collections import OrderedDict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
@@ -157,12 +157,12 @@ def test_a_file_with_other_bytes_is_read_or_refused(
 
         def __exit__(self, *_: object) -> None: ...
 
-        def call(self, path: str) -> Any:
+        def call(self, *file: BinaryIO) -> Any:
             before = resource.getrlimit(resource.RLIMIT_AS)
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), before[1]))
             try:
-                return next_rows(path)
+                return next_rows(*file)
             except (RefusedError, RecursionError) as error:
                 raise SandboxError("refused", str(error)) from error
             except Exception as error:
@@ -189,7 +189,7 @@ def test_a_file_with_other_bytes_is_read_or_refused(
 def test_a_large_number_in_the_memo_costs_no_memory(tmp_path: Path) -> None:
     """Python's unpickler makes room for as many objects as the number says."""
     path = save_pickle(tmp_path / "x.npy", b"\x80\x02]r" + struct.pack("<I", 1_600_000_000) + b".")
-    with pytest.raises(AuditError, match="needs more memory than a file of its size may use"):
+    with pytest.raises(AuditError, match="needs too much memory"):
         read_object_array(path)
 
 

@@ -1,14 +1,21 @@
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from pfl_audit.documents.page_ink import printed, share_of_ink, under_bars
-from pfl_audit.importing.page_child import MAX_PAGES, answer, in_8_bits
+from pfl_audit.importing import page_child
+from pfl_audit.importing.page_child import MAX_PAGES, in_8_bits
 from pfl_audit.sandbox import RefusedError
 from tests.importing.drawn import form, hidden, pdf, picture, stamped
+
+
+def answer(action: str, path: str, *page: int) -> Any:
+    with Path(path).open("rb") as file:
+        return page_child.answer(action, path, file, *page)
 
 
 def test_a_text_layer_has_words_and_boxes_where_the_ink_is(tmp_path: Path) -> None:

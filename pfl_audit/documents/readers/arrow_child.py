@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from mmap import ACCESS_READ, mmap
+from typing import Any, BinaryIO
 
-from pfl_audit.errors import AuditError
-from pfl_audit.inputs import MIB, open_input
+import pyarrow as pa
+
+from pfl_audit.inputs import MIB
 from pfl_audit.sandbox import RefusedError
 
 MAX_ROWS = 1_000_000
-MAX_ROW = 16 * MIB
+MAX_ROW = 3 * MIB
 """Characters of the texts of a row, pictures not counted; a number counts as eight."""
 MAX_METADATA = 8 * MIB
 MAX_BATCH = 1_024 * MIB
@@ -20,20 +21,25 @@ MAX_BATCH = 1_024 * MIB
 _BATCH = 16
 
 
-def answer(action: str, path: str, start: int = 0, columns: tuple[str, ...] = ()) -> Any:
+def answer(action: str, name: str, file: BinaryIO, start: int = 0, columns: Sequence[str] = ()) -> Any:
     """Answer a call of the parent.
 
     Args:
         action: "head" for the number of rows, the columns and the metadata of a file; "rows" for the next rows with
             their numbers, which begin at ``start``; "image" for the bytes of the picture of row ``start``.
-        path: Parquet file, or Arrow file or stream.
+        name: Name of the file; it stays open until another one is asked for.
+        file: Parquet file, or Arrow file or stream.
         start: Number of a row.
         columns: Columns to read; the first of "image".
 
     Raises:
-        RefusedError: A limit is exceeded, or the file is not regular.
+        RefusedError: A limit is exceeded.
     """
-    opened = _open(path)
+    columns = tuple(columns)
+    if name not in _opened:
+        _opened.clear()
+        _opened[name] = _Parquet(file) if name.endswith(".parquet") else _Arrow(file)
+    opened = _opened[name]
     if action == "head":
         return opened.head()
     if action == "rows":
@@ -43,16 +49,14 @@ def answer(action: str, path: str, start: int = 0, columns: tuple[str, ...] = ()
     return cell["bytes"] if isinstance(cell, dict) else cell
 
 
-@lru_cache(maxsize=1)
-def _open(path: str) -> Any:
-    return _Parquet(path) if path.endswith(".parquet") else _Arrow(path)
+_opened: dict[str, Any] = {}
 
 
 class _Parquet:
-    def __init__(self, path: str) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         import pyarrow.parquet as parquet
 
-        self._file = parquet.ParquetFile(_regular(path), thrift_string_size_limit=MAX_METADATA)
+        self._file = parquet.ParquetFile(file, thrift_string_size_limit=MAX_METADATA)
         self._at = -1
         self._columns: tuple[str, ...] = ()
         self._rows: Any = iter(())
@@ -95,11 +99,8 @@ class _Parquet:
 
 
 class _Arrow:
-    def __init__(self, path: str) -> None:
-        import pyarrow as pa
-
-        _regular(path).close()
-        source = pa.memory_map(path)
+    def __init__(self, file: BinaryIO) -> None:
+        source = pa.BufferReader(pa.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ)))
         magic = source.read(6)
         source.seek(0)
         self._table = (pa.ipc.open_file if magic == b"ARROW1" else pa.ipc.open_stream)(source).read_all()
@@ -110,13 +111,6 @@ class _Arrow:
 
     def batch(self, start: int, columns: tuple[str, ...], most: int = _BATCH) -> Any:
         return self._table.slice(start, most).select(list(columns)).combine_chunks()
-
-
-def _regular(path: str) -> Any:
-    try:
-        return open_input(Path(path), limit=None)
-    except AuditError as error:
-        raise RefusedError(error.problem.removeprefix(f"{path} ")) from error
 
 
 def _head(rows: int, schema: Any) -> dict[str, Any]:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from pfl_audit.documents.image_file import MAX_FILE
 from pfl_audit.errors import AuditError, UsageError
-from pfl_audit.inputs import MIB
+from pfl_audit.inputs import MIB, open_input
 from pfl_audit.sandbox import Sandbox, SandboxError
 
 SUFFIXES: Final = (".parquet", ".arrow")
-_MEMORY, _SECONDS = 8 << 30, 120
-"""Address space, which pyarrow maps or reserves rather than fills, and CPU time of a child."""
-_READING: Final = threading.Lock()
-"""Held by the thread that asks the child: one for each thread would start with nearly every picture."""
-_REASONS: Final = {
-    "memory": "it needs too much memory",
-    "time": "it takes too long to read",
-    "ended": "it is damaged, or no file of its kind",
-}
+_CHILD: Final = Sandbox("pfl_audit.documents.readers.arrow_child:answer", memory=8 << 30, seconds=60)
+"""For all files: one for each would start with nearly every picture. pyarrow maps or reserves address space rather than
+filling it."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +77,7 @@ def rows(file: Path, count: int, columns: Collection[str]) -> Iterator[dict[str,
 
 
 def call(action: str, file: Path, start: int = 0, columns: tuple[str, ...] = ()) -> Any:
-    """Call the child process; one that has used up its time is replaced once.
+    """Call the child process of this one.
 
     Raises:
         AuditError: The file cannot be read.
@@ -94,21 +85,10 @@ def call(action: str, file: Path, start: int = 0, columns: tuple[str, ...] = ())
     """
     if find_spec("pyarrow") is None:
         raise UsageError(f"reading {file} needs pyarrow", "Run: pip install 'pfl-audit[documents]'")
-    arguments = (action, str(file.resolve()), start, columns)
-    with _READING:
-        for fresh in (False, True):
-            if fresh:
-                _child.cache_clear()
-            try:
-                return _child(os.getpid()).call(*arguments)
-            except SandboxError as error:
-                if fresh or error.kind == "refused":
-                    reason = error.text if error.kind == "refused" else _REASONS[error.kind]
-                    raise AuditError(f"{file} cannot be read: {reason}", "Get it from the data set again") from error
-    raise AssertionError
-
-
-@lru_cache(maxsize=1)
-def _child(process: int) -> Sandbox:
-    """The child of a process: a pipe must not be shared by a fork, and threads take turns."""
-    return Sandbox("pfl_audit.documents.readers.arrow_child:answer", memory=_MEMORY, seconds=_SECONDS)
+    name = str(file.resolve())
+    try:
+        with open_input(file, limit=None) as opened:
+            return _CHILD.call(action, name, opened, start, columns)
+    except SandboxError as error:
+        reason = error.reason("it is damaged, or no file of its kind")
+        raise AuditError(f"{file} cannot be read: {reason}", "Get it from the data set again") from error
