@@ -29,13 +29,16 @@ _CHILD: Final = "pfl_audit.sandbox_child"
 LOCKS: Final = ("Landlock", "seccomp")
 """Parts of the lock."""
 _LONGEST_REASON: Final = 500
-_START: Final = 60.0
+_START: Final = 120.0
 """Wall-clock seconds in which a child starts, and imports the function."""
+_PATIENCE: Final = 4
+"""Wall-clock seconds per CPU second on a busy machine."""
 _PASSED_ON: Final = ("PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Variables of the environment that the interpreter needs to find itself and its libraries."""
 _ENVIRONMENT: Final = {
     "HOME": os.sep, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1",
-    "ORT_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false",
+    "OPENSSL_CONF": os.devnull, "ORT_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false",
+    "TORCHINDUCTOR_CACHE_DIR": os.sep,
 } | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"), "1")  # fmt: skip
 """The others that it has."""
 
@@ -81,8 +84,7 @@ class Sandbox:
     Args:
         target: "module:function" of an importable module.
         memory: Limit of the address space in bytes, including the interpreter (about 100 MiB with numpy).
-        seconds: Limit of the CPU seconds of a call, which also ends after twice that, plus ten seconds, of wall-clock
-            time.
+        seconds: Limit of the CPU seconds of a call; so much wall-clock time as a busy machine needs for it ends it too.
         readable: Folders and files that the child may open by name; others are handed to it as open files.
         first: Arguments of a call that goes before the first one in each child, such as what it opens.
         keeps_state: Whether calls depend on those before. If not, one that fails in a child that has served others,
@@ -113,7 +115,7 @@ class Sandbox:
             arguments: Plain data, and open files, which are read from their beginning.
 
         Raises:
-            SandboxError: The call failed; after "memory", "time" and "ended" the child has exited.
+            SandboxError: The call failed.
         """
         with self._turn:
             served = self._child is not None and self._owner == os.getpid()
@@ -122,7 +124,7 @@ class Sandbox:
             try:
                 return self._call(arguments)
             except SandboxError as error:
-                if self._keeps_state or not served or error.kind in ("refused", "time"):
+                if self._child is not None or self._keeps_state or not served or error.kind == "time":
                     raise
             self._start()
             return self._call(arguments)
@@ -179,7 +181,7 @@ class Sandbox:
             wanted = int(used + self._seconds) + 1
             limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
             resource.prlimit(self._child.pid, resource.RLIMIT_CPU, (limit, most))
-        return self._exchange(arguments, 2 * self._seconds + 10)
+        return self._exchange(arguments, _PATIENCE * (self._seconds + 5))
 
     def _exchange(self, question: object, seconds: float) -> Any:
         """Send a message to the child, and return what it answers within a wall-clock time."""
@@ -204,10 +206,10 @@ class Sandbox:
         except BaseException:  # an answer that is still to come must not be taken for that of another question
             self.close()
             raise
-        status, value = answer if isinstance(answer, list) and len(answer) == 2 else ("ended", "")
+        status, value = answer if isinstance(answer, list) and len(answer) == 2 else ("", "")
         if status == "done":
             return value
-        if status != "refused":
+        if status not in ("refused", "ended"):
             self.close()
         raise SandboxError(status if status in ("refused", "memory") else "ended", _printable(value))
 

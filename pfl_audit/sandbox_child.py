@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 import os
 import resource
 import signal
@@ -20,9 +21,10 @@ from pfl_audit.sandbox_message import MessageError, receive, send
 _MOST_FILES = 4
 _SYSTEM = (
     "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/etc/fonts", "/usr/share/fonts",
-    "/usr/share/X11/fonts", "/usr/local/share/fonts", "/dev/null", "/dev/urandom",
+    "/usr/share/X11/fonts", "/usr/local/share/fonts", "/dev/null", "/dev/urandom", "/etc/localtime", "/proc/cpuinfo",
+    "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu", "/sys/kernel/mm/transparent_hugepage",
 )  # fmt: skip
-"""Shared libraries, and fonts, which pages of a PDF without its own are drawn in."""
+"""Shared libraries, fonts, which pages of a PDF without its own are drawn in, and what libraries ask of the machine."""
 
 
 def serve(number: int) -> None:
@@ -64,6 +66,7 @@ def _limit(memory: int) -> None:
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
     limit = memory if most == resource.RLIM_INFINITY else min(memory, most)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    mimetypes.knownfiles.clear()  # tables of the system, which it opens wherever they are there
     tempfile.tempdir = os.sep  # no file can be written anywhere, and libraries ask for the name of the folder
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
-from pfl_audit.documents.images import MAX_SIDE, Box
+from pfl_audit.documents.image_file import MAX_SIDE
+from pfl_audit.documents.images import Box
 
 CAPTION = "a drawing, the same for every page; --reveal shows the page"
 """What a report says beside ``drawn_page``."""

@@ -1,24 +1,46 @@
-"""Image files, opened with Pillow within limits."""
+"""Image files, opened with Pillow within limits. ``answer`` runs in the sandbox of ``images.py``."""
 
 from __future__ import annotations
 
 import contextlib
-import warnings
+import io
 from collections.abc import Iterator
-from typing import IO, BinaryIO, cast
+from typing import BinaryIO
 
-from PIL import Image
+from PIL import Image, ImageFile
 
 from pfl_audit.inputs import MIB
+from pfl_audit.sandbox import RefusedError
 
-warnings.filterwarnings("ignore", module="PIL")  # not around each picture: threads share the filters
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP")
 MAX_FILE = 256 * MIB
-_READINGS = 4
-"""Largest number of times that a decoder may read a file: a TIFF may refer to the same bytes thousands of times."""
-MAX_SCANS = 100
-"""Largest number of scans of a JPEG, each of which takes a pass over all pixels; progressive ones have about ten."""
-_SCAN = b"\xff\xda"
+MAX_PIXELS = 64_000_000
+"""Largest page that is opened: an A4 page at 800 dpi. Larger images are treated as decompression bombs."""
+MAX_SIDE = 65_500
+"""Longest side of a page: the limit of JPEG, in which evidence is stored."""
+MAX_RATIO = 20
+"""Largest ratio of the sides of a page."""
+
+
+def answer(action: str, picture: BinaryIO | bytes) -> tuple[int, int, bytes]:
+    """Width, height and pixels of a picture.
+
+    Truncated files are read as far as possible (some pages of PFL-DocVQA are truncated).
+
+    Args:
+        action: "size" for no pixels, which reads the header alone; "page" for RGB.
+        picture: The file, or its bytes.
+
+    Raises:
+        RefusedError: It is none, or exceeds a limit.
+    """
+    ImageFile.LOAD_TRUNCATED_IMAGES = True
+    with open_picture(io.BytesIO(picture) if isinstance(picture, bytes) else picture) as image:
+        if action == "size":
+            return *image.size, b""
+        if (reason := beyond(*image.size)) is not None:
+            raise RefusedError(f"its header declares {image.width} x {image.height} pixels, {reason}")
+        return *image.size, image.convert("RGB").tobytes()
 
 
 @contextlib.contextmanager
@@ -26,47 +48,22 @@ def open_picture(file: BinaryIO) -> Iterator[Image.Image]:
     """Open the image in an open file lazily: the header is read, the pixels are not.
 
     Raises:
+        RefusedError: It is a decompression bomb.
         Exception: Any exception of Pillow's decoders.
     """
-    with Image.open(cast("IO[bytes]", _Limited(file)), formats=FORMATS) as image:
-        if image.format == "JPEG":
-            _check_scans(file)
-        yield image
+    try:
+        with Image.open(file, formats=FORMATS) as image:
+            yield image
+    except Image.DecompressionBombError as error:
+        raise RefusedError("it is a decompression bomb") from error
 
 
-class _Limited:
-    """A file of which at most _READINGS times its size is read, whatever its header declares."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._size = file.seek(0, 2)
-        self._left = _READINGS * self._size + MIB
-        file.seek(0)
-
-    def read(self, size: int = -1) -> bytes:
-        """Read bytes."""
-        most = max(0, self._size - self._file.tell())
-        self._left -= most if size < 0 else min(size, most)
-        if self._left < 0:
-            raise ValueError("the picture is read too often")
-        return self._file.read(size)
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Change the position."""
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        """Current position."""
-        return self._file.tell()
-
-
-def _check_scans(file: BinaryIO) -> None:
-    here = file.tell()
-    file.seek(0)
-    scans, last = 0, b""
-    while chunk := file.read(MIB):
-        scans += (last + chunk).count(_SCAN)
-        last = chunk[-1:]
-    file.seek(here)
-    if scans > MAX_SCANS:
-        raise ValueError(f"the picture has more than {MAX_SCANS} scans")
+def beyond(width: int, height: int) -> str | None:
+    """Reason why a page of this size is not opened, or None."""
+    if width * height > MAX_PIXELS:
+        return f"more than {MAX_PIXELS:,}"
+    if max(width, height) > MAX_SIDE:
+        return f"more than {MAX_SIDE:,} on a side"
+    if max(width, height) > MAX_RATIO * min(width, height):
+        return f"more than {MAX_RATIO} to 1"
+    return None

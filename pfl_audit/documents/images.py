@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import io
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from PIL import Image, ImageFile, ImageFilter
+from PIL import Image, ImageFilter
 
-from pfl_audit.documents.image_file import MAX_FILE, open_picture
+from pfl_audit.documents.image_file import MAX_FILE
 from pfl_audit.errors import AuditError, UnanswerableError, UsageError
 from pfl_audit.files import sha256_json
 from pfl_audit.inputs import open_input, sha256_input
+from pfl_audit.sandbox import Sandbox, SandboxError
 
 Box = tuple[float, float, float, float]
-
-MAX_PIXELS = 64_000_000
-"""Largest page that is opened: an A4 page at 800 dpi. Larger images are treated as decompression bombs."""
-
-MAX_SIDE = 65_500
-"""Longest side of a page: the limit of JPEG, in which evidence is stored."""
-MAX_RATIO = 20
-"""Largest ratio of the sides of a page."""
 
 BLUR_RADIUS = 20
 """Radius of the Gaussian kernel in pixels (privacy-aware-docvqa, appendix D.1.1)."""
 BLUR_MARGIN = 0.5
 """Margin around a box as a share of its height: OCR boxes cut letters off (docs/scrubbing.md)."""
 
-_DECODING = threading.Lock()
-"""Held while Pillow's switch for truncated files, which all threads share, is changed."""
+_CHILD = Sandbox("pfl_audit.documents.image_file:answer", memory=2 << 30, seconds=10)
+"""For all pictures of a process; one of 64 million pixels takes two seconds."""
 
 
 class Stored(Protocol):
@@ -71,7 +63,8 @@ class PageImage:
             UnanswerableError: Not an image of a supported format, more than MAX_PIXELS pixels, or a
                 side beyond MAX_SIDE or MAX_RATIO.
         """
-        page = self._read()
+        width, height, pixels = self._ask("page")
+        page = Image.frombytes("RGB", (width, height), pixels)
         return blur(page, self.blurred) if self.blurred else page
 
     def size(self) -> tuple[int, int]:
@@ -80,8 +73,8 @@ class PageImage:
         Raises:
             UnanswerableError: The file is not an image.
         """
-        with _readable(self.path), self.file() as file, open_picture(file) as image:
-            return image.size
+        width, height, _ = self._ask("size")
+        return width, height
 
     def file(self) -> BinaryIO:
         """Open the bytes of the picture.
@@ -91,11 +84,12 @@ class PageImage:
         """
         return io.BytesIO(self.stored.read()) if self.stored else open_input(self.path, limit=MAX_FILE)
 
-    def _read(self) -> Image.Image:
-        with _readable(self.path), self.file() as file, open_picture(file) as image:
-            if (reason := _beyond(image.width, image.height)) is not None:
-                raise _unusable(self.path, f"its header declares {image.width} x {image.height} pixels, {reason}")
-            return _decode(image)
+    def _ask(self, action: str) -> tuple[int, int, bytes]:
+        with _readable(self.path), self.file() as file:
+            width, height, pixels = _CHILD.call(action, file.read() if self.stored else file)
+            if action == "page" and len(pixels) != 3 * width * height:
+                raise ValueError("other pixels than its header declares")
+            return width, height, pixels
 
     def blur(self, boxes: Sequence[Box]) -> PageImage:
         """The same image with ``boxes`` blurred as well."""
@@ -147,6 +141,15 @@ def blur(
     return out
 
 
+def size_of(picture: bytes) -> tuple[int, int] | None:
+    """Width and height by the header of a picture; None of what is no picture."""
+    try:
+        width, height, _ = _CHILD.call("size", picture)
+    except (SandboxError, TypeError, ValueError):
+        return None
+    return int(width), int(height)
+
+
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
     """Convert all exceptions of reading an image to UnanswerableError."""
@@ -158,31 +161,10 @@ def _readable(path: Path) -> Iterator[None]:
         raise _unusable(path, "there is no such file") from error
     except AuditError as error:
         raise _unusable(path, f"it {error.problem.removeprefix(f'{path} ')}") from error
-    except Image.DecompressionBombError as error:
-        raise _unusable(path, "it is a decompression bomb") from error
-    except Exception as error:  # Pillow's decoders raise many kinds
+    except SandboxError as error:
+        raise _unusable(path, error.reason("it is no image that can be read")) from error
+    except (TypeError, ValueError) as error:  # the child was taken over, or changed the size in its header
         raise _unusable(path, "it is no image that can be read") from error
-
-
-def _beyond(width: int, height: int) -> str | None:
-    """Reason why a page of this size is not opened, or None."""
-    if width * height > MAX_PIXELS:
-        return f"more than {MAX_PIXELS:,}"
-    if max(width, height) > MAX_SIDE:
-        return f"more than {MAX_SIDE:,} on a side"
-    if max(width, height) > MAX_RATIO * min(width, height):
-        return f"more than {MAX_RATIO} to 1"
-    return None
-
-
-def _decode(image: Image.Image) -> Image.Image:
-    with _DECODING:
-        before = ImageFile.LOAD_TRUNCATED_IMAGES
-        ImageFile.LOAD_TRUNCATED_IMAGES = True
-        try:
-            return image.convert("RGB")
-        finally:
-            ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
 def _unusable(path: Path, reason: str) -> UnanswerableError:

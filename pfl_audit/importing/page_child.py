@@ -9,8 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from PIL import Image, ImageOps
 
-from pfl_audit.documents.image_file import MAX_FILE, open_picture
-from pfl_audit.documents.images import MAX_PIXELS, MAX_RATIO
+from pfl_audit.documents.image_file import MAX_FILE, MAX_RATIO, beyond, open_picture
 from pfl_audit.documents.page_ink import printed, share_of_ink, under_bars
 from pfl_audit.documents.record_validation import MAX_PAGE, MAX_WORD, MAX_WORDS
 from pfl_audit.inputs import MIB
@@ -114,29 +113,16 @@ class _Picture:
         self._data = data
 
     def count(self) -> int:
-        try:
-            with open_picture(io.BytesIO(self._data)) as image:
-                return _checked(getattr(image, "n_frames", 1)) if image.format == "TIFF" else 1
-        except RefusedError:
-            raise
-        except Exception as error:  # Pillow's decoders raise many kinds
-            raise RefusedError("it is damaged, or no picture or PDF") from error
+        with open_picture(io.BytesIO(self._data)) as image:
+            return _checked(getattr(image, "n_frames", 1)) if image.format == "TIFF" else 1
 
     def page(self, number: int, dpi: int) -> dict[str, Any]:
-        try:
-            with open_picture(io.BytesIO(self._data)) as image:
-                image.seek(number)
-                width, height = image.size
-                if width * height > MAX_PIXELS:
-                    raise RefusedError(f"it has more than {MAX_PIXELS:,} pixels")
-                if max(width, height) > MAX_RATIO * min(width, height):
-                    raise RefusedError(f"it is longer than {MAX_RATIO} to 1")
-                lossy = image.format == "JPEG"
-                picture = _on_white(ImageOps.exif_transpose(image))
-        except RefusedError:
-            raise
-        except Exception as error:
-            raise RefusedError("it is damaged, or no picture or PDF") from error
+        with open_picture(io.BytesIO(self._data)) as image:
+            image.seek(number)
+            if (reason := beyond(*image.size)) is not None:
+                raise RefusedError(f"it has {image.width} x {image.height} pixels, {reason}")
+            lossy = image.format == "JPEG"
+            picture = _on_white(ImageOps.exif_transpose(image))
         kind = "JPEG" if lossy else "PNG"
         suffix = ".jpg" if lossy else ".png"
         return {"picture": _encoded(picture, kind), "suffix": suffix, **_NO_LAYER}

@@ -1,12 +1,11 @@
 import struct
-import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFile
+from PIL import Image
 
 from pfl_audit.documents import images
 from pfl_audit.documents.images import PageImage, blur
@@ -122,24 +121,20 @@ def test_the_longest_page_is_read(tmp_path: Path) -> None:
     assert PageImage(tmp_path / "x.png").open().size == (10, 200)
 
 
-def test_a_page_that_another_thread_finishes_does_not_end_the_reading_of_truncated_files() -> None:
-    inside, left = threading.Event(), threading.Event()
+def test_pictures_of_all_threads_are_decoded_by_one_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise().save(tmp_path / "x.png")
+    started: list[object] = []
+    start = images._CHILD._start
+    monkeypatch.setattr(images._CHILD, "_start", lambda: (started.append(1), start()))
+    images._CHILD.close()
+    with ThreadPoolExecutor(8) as pool:
+        pages = list(pool.map(lambda _: PageImage(tmp_path / "x.png").open(), range(20)))
+    assert all(list(page.getdata()) == list(noise().getdata()) for page in pages)
+    assert len(started) == 1
 
-    class First:
-        def convert(self, mode: str) -> bool:
-            inside.set()
-            left.wait(0.2)  # as long as the second may take to come in
-            return ImageFile.LOAD_TRUNCATED_IMAGES
 
-    class Second:
-        def convert(self, mode: str) -> bool:
-            left.set()
-            thread.join(5)
-            return ImageFile.LOAD_TRUNCATED_IMAGES
-
-    decode: Any = images._decode
-    thread = threading.Thread(target=decode, args=(First(),))
-    thread.start()
-    inside.wait(5)
-    assert decode(Second()) is True
-    assert ImageFile.LOAD_TRUNCATED_IMAGES is False
+def test_a_child_that_was_taken_over_cannot_make_a_large_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise().save(tmp_path / "x.png")
+    monkeypatch.setattr(images._CHILD, "call", lambda *_: [1 << 20, 1 << 20, b""])
+    with pytest.raises(UnanswerableError, match="no image that can be read"):
+        PageImage(tmp_path / "x.png").open()
