@@ -32,33 +32,6 @@ class UnfitTokenizerError(ValueError):
     """A tokenizer file is invalid; the text gives the reason and holds nothing of the file."""
 
 
-class SentencePieces:
-    """Text to the pieces of a ``spiece.model`` and back.
-
-    Args:
-        content: Content of the file.
-
-    Attributes:
-        model: SentencePiece's own processor.
-        size: Number of pieces.
-    """
-
-    def __init__(self, content: bytes) -> None:
-        from sentencepiece import SentencePieceProcessor
-
-        self.model: Any = SentencePieceProcessor()
-        self.model.LoadFromSerializedProto(content)
-        self.size = int(self.model.GetPieceSize())
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text."""
-        return list(self.model.EncodeAsIds(text))
-
-    def decode(self, ids: list[int]) -> str:
-        """Text of ids."""
-        return str(self.model.DecodeIds(ids))
-
-
 def read_sentencepiece(path: Path) -> bytes:
     """Read the bytes of a ``spiece.model`` that SentencePiece can parse safely.
 

@@ -6,16 +6,17 @@ before that is fixed, as in transformers. So no rule of the file is ever carried
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pfl_audit.inputs import read_json
+from pfl_audit.models.confined_pieces import Pieces
 from pfl_audit.models.sentencepiece_file import (
     LARGEST_TOKENIZER,
-    SentencePieces,
     UnfitTokenizerError,
     control_pieces,
     read_sentencepiece,
@@ -30,15 +31,8 @@ TASK, QUESTION, END_QUESTION, ANSWER, END_ANSWER = (
 MARKS = (TASK, QUESTION, END_QUESTION, ANSWER, END_ANSWER)
 """Markers around a question and an answer (clovaai/donut, task ``docvqa``)."""
 
-_BLANK = "\u2581"
 _NORMALIZERS = ("Precompiled", "Replace", "NFKC", "Nmt")
 _REMEDY = "Copy the tokenizer of a Donut that was trained to answer questions beside the weights"
-
-
-class _Pieces(Protocol):
-    def encode(self, text: str) -> list[int]: ...
-
-    def decode(self, ids: list[int]) -> str: ...
 
 
 class DonutTokenizer:
@@ -52,7 +46,7 @@ class DonutTokenizer:
         size: Number of ids: the highest and one.
     """
 
-    def __init__(self, pieces: _Pieces, specials: Mapping[str, int], size: int) -> None:
+    def __init__(self, pieces: Pieces, specials: Mapping[str, int], size: int) -> None:
         self._pieces = pieces
         self.specials = dict(specials)
         self._ids = frozenset(specials.values())
@@ -72,9 +66,9 @@ class DonutTokenizer:
         file = find_unigrams(folder, _REMEDY)
         with reading_tokenizer(folder, _REMEDY, file):
             if file.suffix == ".model":
-                opened = _from_sentencepiece(read_sentencepiece(file))
+                opened = _from_sentencepiece(read_sentencepiece(file), str(file))
             else:
-                opened = _from_json(read_json(file, limit=LARGEST_TOKENIZER))
+                opened = _from_json(read_json(file, limit=LARGEST_TOKENIZER), str(file))
             _require(opened.specials, (EOS, UNK, *marks))
             return opened
 
@@ -90,7 +84,7 @@ class DonutTokenizer:
     def _encode(self, text: str) -> tuple[int, ...]:
         unknown = self.specials[UNK]
         clean = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates cannot be read
-        return tuple(unknown if token in self._ids else token for token in self._pieces.encode(clean))
+        return tuple(unknown if token in self._ids else token for token in self._pieces.encode([clean])[0])
 
 
 def special_tokens(folder: Path) -> dict[str, int]:
@@ -106,40 +100,6 @@ def special_tokens(folder: Path) -> dict[str, int]:
         return _added(read_json(file, limit=LARGEST_TOKENIZER))
 
 
-class _Unigram:
-    """The vocabulary of a ``tokenizer.json``, with XLM-R's rules around it.
-
-    Args:
-        vocabulary: Pieces with their scores.
-        unknown: Id of the unknown piece.
-        normal: Whether text goes through SentencePiece's ``nmt_nfkc``, which XLM-R's file has compiled in.
-    """
-
-    def __init__(self, vocabulary: list[tuple[str, float]], unknown: int, *, normal: bool) -> None:
-        from sentencepiece import SentencePieceNormalizer
-        from tokenizers import Tokenizer, models, pre_tokenizers
-
-        self._names = [name for name, _ in vocabulary]
-        self._model: Any = Tokenizer(models.Unigram(vocabulary, unknown, byte_fallback=False))
-        self._model.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(_BLANK, prepend_scheme="always")]
-        )
-        self._normalizer = (
-            SentencePieceNormalizer(
-                rule_name="nmt_nfkc", add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=True
-            )
-            if normal
-            else None
-        )
-
-    def encode(self, text: str) -> list[int]:
-        normal = self._normalizer.Normalize(text) if self._normalizer else text
-        return list(self._model.encode(normal, add_special_tokens=False).ids)
-
-    def decode(self, ids: list[int]) -> str:
-        return "".join(self._names[token] for token in ids if token < len(self._names)).replace(_BLANK, " ")
-
-
 def _added(content: Any) -> dict[str, int]:
     """Added tokens of a ``tokenizer.json``."""
     added = {token["content"]: token["id"] for token in content.get("added_tokens") or ()}
@@ -149,16 +109,12 @@ def _added(content: Any) -> dict[str, int]:
     return added
 
 
-def _from_sentencepiece(content: bytes) -> DonutTokenizer:
-    pieces = SentencePieces(content)
-    model = pieces.model
-    known = {name: model.PieceToId(name) for name in (BOS, PAD, EOS, UNK, *MARKS)}
-    known = {name: token for name, token in known.items() if model.IdToPiece(token) == name}
-    control = {model.IdToPiece(token): token for token in range(pieces.size) if model.IsControl(token)}
-    return DonutTokenizer(pieces, control | known, pieces.size)
+def _from_sentencepiece(content: bytes, where: str) -> DonutTokenizer:
+    pieces = Pieces("sentencepiece", content, where, (BOS, PAD, EOS, UNK, *MARKS))
+    return DonutTokenizer(pieces, pieces.ids, pieces.size)
 
 
-def _from_json(content: Any) -> DonutTokenizer:
+def _from_json(content: Any, where: str) -> DonutTokenizer:
     model = content["model"]
     if model["type"] != "Unigram":
         raise UnfitTokenizerError("it is no unigram vocabulary, as Donut's is")
@@ -173,7 +129,7 @@ def _from_json(content: Any) -> DonutTokenizer:
     _require(known, (EOS, UNK))
     if model["unk_id"] != known[UNK]:
         raise UnfitTokenizerError(f"its unknown piece is not {UNK}")
-    pieces = _Unigram(vocabulary, known[UNK], normal=_normalizes(content.get("normalizer")))
+    pieces = Pieces("unigram", json.dumps([vocabulary, known[UNK], _normalizes(content.get("normalizer"))]), where)
     return DonutTokenizer(pieces, known, max(len(vocabulary), *(1 + token for token in known.values())))
 
 

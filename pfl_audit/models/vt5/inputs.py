@@ -73,7 +73,7 @@ class InputBuilder:
         return _processor()(page, return_tensors="pt")["pixel_values"][0]
 
     def _read(self, document: Document) -> Text:
-        pieces = [self.tokenizer.encode(word.lower()) for word in document.words]
+        pieces = self.tokenizer.encode_all([word.lower() for word in document.words])
         counts = np.array([len(piece) for piece in pieces], dtype=np.int64)
         ids = np.array([token for piece in pieces for token in piece], dtype=np.int64)
         boxes = np.repeat(box_indices(document.boxes, self.config), counts, axis=0)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pfl_audit.errors import AuditError
 from pfl_audit.models.self_pretraining import MARKERS
-from pfl_audit.models.sentencepiece_file import SentencePieces
+from pfl_audit.models.confined_pieces import Pieces
 from pfl_audit.models.vt5.modeling import Vt5
 
 _CONTROL: Final = 3
@@ -50,7 +50,7 @@ def with_markers(name: str, content: bytes, first: int) -> bytes:
         AuditError: A ``tokenizer.json`` is damaged.
     """
     if name == "spiece.model":
-        return content + b"".join(map(_piece, _missing(SentencePieces(content).size, first)))
+        return content + b"".join(map(_piece, _missing(Pieces("sentencepiece", content, name).size, first)))
     if name == "tokenizer.json":
         try:
             return _fast_with_markers(json.loads(content), first) or content

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
-
 from pfl_audit.inputs import read_json
-from pfl_audit.models.sentencepiece_file import (
-    LARGEST_TOKENIZER,
-    SentencePieces,
-    UnfitTokenizerError,
-    read_sentencepiece,
-)
+from pfl_audit.models.confined_pieces import Pieces
+from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER, UnfitTokenizerError, read_sentencepiece
 from pfl_audit.models.tokenizer_files import find_unigrams, reading_tokenizer
-from pfl_audit.models.vt5.fast_child import ConfinedPieces, FastPieces
-from pfl_audit.models.vt5.fast_rules import runs_here, without_frames
+from pfl_audit.models.vt5.fast_rules import without_frames
 
 PAD, EOS, UNK = 0, 1, 2
 """T5's special tokens; everything that reads a VT5 relies on these numbers."""
 
+_MOST_KNOWN = 1 << 16
+"""Texts whose ids are kept."""
 # What transformers 4 did to decoded text before it was scored.
 _CLEAN_UP = ((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
              (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"))  # fmt: skip
-
-
-class _Pieces(Protocol):
-    def encode(self, text: str) -> list[int]: ...
-
-    def decode(self, ids: list[int]) -> str: ...
-
-    @property
-    def size(self) -> int: ...
 
 
 class Tokenizer:
@@ -41,9 +27,9 @@ class Tokenizer:
     Special tokens are never read out of a document's text: a word ``</s>`` is a word.
     """
 
-    def __init__(self, pieces: _Pieces) -> None:
+    def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
-        self.encode = lru_cache(maxsize=1 << 16)(self._encode)
+        self._known: dict[str, tuple[int, ...]] = {}
 
     @classmethod
     def open(cls, folder: Path) -> Tokenizer:
@@ -67,8 +53,18 @@ class Tokenizer:
             return False
         return " " in self._pieces.decode([token, token]) or not self._pieces.decode([token])
 
-    def _encode(self, text: str) -> tuple[int, ...]:
-        return tuple(self._pieces.encode(text))
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Ids of a text."""
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Ids of texts; those that are new are cut in one call."""
+        if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+                return self.encode_all(texts)
+            self._known |= zip(new, self._pieces.encode(new), strict=True)
+        return [self._known[text] for text in texts]
 
     def decode(self, ids: list[int]) -> str:
         """Text of an answer: special tokens and unknown numbers left out, cleaned up as the reference does."""
@@ -78,19 +74,18 @@ class Tokenizer:
         return text
 
 
-def _sentencepieces(path: Path) -> SentencePieces:
-    pieces = SentencePieces(read_sentencepiece(path))
-    if (pieces.model.pad_id(), pieces.model.eos_id(), pieces.model.unk_id()) != (PAD, EOS, UNK):
-        raise ValueError("not T5's special tokens")
+def _sentencepieces(path: Path) -> Pieces:
+    pieces = Pieces("sentencepiece", read_sentencepiece(path), str(path))
+    if pieces.special != (PAD, EOS, UNK):
+        raise UnfitTokenizerError("it has not T5's special tokens")
     return pieces
 
 
-def _fast(path: Path) -> _Pieces:
+def _fast(path: Path) -> Pieces:
     content = read_json(path, limit=LARGEST_TOKENIZER)
     if not isinstance(content, dict):
         raise UnfitTokenizerError("it is not a JSON object")
-    text = json.dumps(without_frames(content))
-    pieces: FastPieces | ConfinedPieces = FastPieces(text) if runs_here(content) else ConfinedPieces(text, str(path))
-    if [pieces.name(token) for token in (PAD, EOS, UNK)] != ["<pad>", "</s>", "<unk>"]:
+    pieces = Pieces("file", json.dumps(without_frames(content)), str(path))
+    if pieces.special != ("<pad>", "</s>", "<unk>"):
         raise UnfitTokenizerError("it has not T5's special tokens")
     return pieces

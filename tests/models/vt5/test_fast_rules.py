@@ -9,7 +9,7 @@ from tokenizers import Tokenizer as FastTokenizer
 
 from pfl_audit.errors import AuditError
 from pfl_audit.models.sentencepiece_file import UnfitTokenizerError
-from pfl_audit.models.vt5.fast_rules import runs_here, without_frames
+from pfl_audit.models.vt5.fast_rules import without_frames
 from pfl_audit.models.vt5.tokenizer import Tokenizer
 
 BLANK = "\u2581"
@@ -37,51 +37,6 @@ def replace(pattern: dict[str, str], text: str) -> dict[str, Any]:
 
 def sequence(*rules: dict[str, Any]) -> dict[str, Any]:
     return {"type": "Sequence", "normalizers": list(rules)}
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"normalizer": sequence({"type": "Nmt"}, {"type": "NFKC"}, replace({"Regex": " {2,}"}, " "))},
-        {"normalizer": sequence({"type": "Strip", "strip_left": False, "strip_right": True},
-                                replace({"Regex": " {2,}"}, BLANK), replace({"String": "``"}, '"'))},
-        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, METASPACE]}},
-        {"pre_tokenizer": METASPACE | {"str_rep": BLANK, "add_prefix_space": True}},
-        {"decoder": None},
-    ],
-)  # fmt: skip
-def test_the_rules_of_t5s_files_run_here(changes: dict[str, Any]) -> None:
-    assert runs_here(content(**changes))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"pre_tokenizer": SPLIT},
-        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [METASPACE, SPLIT]}},
-        {"pre_tokenizer": METASPACE | {"replacement": "x"}},
-        {"pre_tokenizer": []},
-        {"normalizer": replace({"Regex": "a+"}, "")},
-        {"normalizer": replace({"String": "a"}, "aa")},
-        {"normalizer": replace({"String": ""}, "")},
-        {"normalizer": {"type": "Prepend", "prepend": "aa"}},
-        {"normalizer": sequence(*[{"type": "NFKC"}] * 9)},
-        {"normalizer": sequence(sequence({"type": "NFKC"}))},
-        {"normalizer": {"type": "BertNormalizer", "lowercase": []}},
-        {"decoder": {"type": "Strip", "content": " ", "start": 10**9, "stop": 0}},
-        {"decoder": replace({"String": "a"}, "a" * 100)},
-        {"model": {"type": "WordPiece", "vocab": {"a": 0}}},
-        {"model": {"type": "Unigram", "vocab": [["a", float("inf")]]}},
-    ],
-)
-def test_other_rules_run_in_a_child(changes: dict[str, Any]) -> None:
-    assert not runs_here(content(**changes))
-
-
-def test_a_table_that_leads_out_is_refused_everywhere() -> None:
-    with pytest.raises(UnfitTokenizerError, match="normaliser"):
-        runs_here(content(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}))
 
 
 def test_what_frames_a_text_is_left_out() -> None:
