@@ -1,8 +1,8 @@
 """Sandbox: calls functions on untrusted input in a locked child process with limits of memory and CPU time.
 
 The child reads the interpreter, its packages, the system's fonts and the files that it is handed, and nothing else. It
-writes nothing, has no network, starts no process, and cannot reach another one (``sandbox_lock``). Where a kernel lacks a
-part of the lock, a warning says so once, and the limits remain.
+writes nothing, has no network, starts no process, and cannot reach another one (``sandbox_lock``). Where a kernel lacks
+a part of the lock, a warning says so once, and the limits remain.
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ class Sandbox:
 
     def _exchange(self, question: object, seconds: float) -> Any:
         """Send a message to the child, and return what it answers within a wall-clock time."""
-        assert self._child is not None
-        assert self._channel is not None
+        if self._child is None or self._channel is None:
+            raise SandboxError("ended")
         try:
             self._channel.settimeout(seconds)
             send(self._channel, question)
@@ -214,9 +214,7 @@ class Sandbox:
         raise SandboxError(status if status in ("refused", "memory") else "ended", _printable(value))
 
 
-def call_sandboxed(
-    target: str, *arguments: object, memory: int, seconds: float, readable: Sequence[Path] = ()
-) -> Any:
+def call_sandboxed(target: str, *arguments: object, memory: int, seconds: float, readable: Sequence[Path] = ()) -> Any:
     """Call a function once in a new sandbox.
 
     Args:

@@ -7,6 +7,7 @@ over by the file that it reads.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
 import time
@@ -87,7 +88,7 @@ def receive(channel: socket.socket, seconds: float | None = None, *, most_files:
     length, size, count, places = _HEAD.unpack_from(begin)
     if length > MOST_TEXT or size > _MOST_BYTES or count != len(numbers):
         raise MessageError("a result that is too large")
-    files = iter([open(number, "rb") for number in numbers])  # noqa: SIM115 - the function that is called holds them
+    files = iter([os.fdopen(number, "rb") for number in numbers])
     whole = _read(channel, begin[_HEAD.size :], length + size, deadline)
     text, beside = whole[:length], memoryview(whole)[length:]
     if sum(map(text.count, (b",", b"[", b"{"))) > _MOST_VALUES:

@@ -41,7 +41,7 @@ def _read_file(place: str, port: int, address: int) -> object:
 
 
 def _list_folder(place: str, port: int, address: int) -> object:
-    return os.listdir(place)
+    return list(Path(place).iterdir())
 
 
 def _parent_environment(place: str, port: int, address: int) -> object:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import gc
-import struct
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from typing import Any, BinaryIO
 
+import numpy.lib.format as npy
+
 from pfl_audit.documents.npy_pickle import Array, Dtype, load
 from pfl_audit.sandbox import RefusedError
 
-_MAGIC = b"\x93NUMPY"
-_HEADER_SIZES = {(1, 0): "<H", (2, 0): "<I"}
-_MAX_HEADER = 10_000
 _MAX_ROWS = 1_000_000
 _ROW_VALUES = 1_000_000
-"""Largest number of values of a row, eight letters of a text counting as one; a page has at most 20,000 words, each with
-four coordinates."""
+"""Largest number of values of a row, eight letters of a text counting as one; a page has at most 20,000 words, each
+with four coordinates."""
 _PIECE = 250_000
 """Values of a piece, within which what rows share is sent once."""
 SHARED = "\1"
-"""Key of the dict in the place of a field's value that an earlier field of the piece has, with the number of that field;
-fields with texts, numbers and None are not counted."""
+"""Key of the dict in the place of a field's value that an earlier field of the piece has, with that field's number.
+Fields with texts, numbers and None are not counted."""
 _UNFOLDED_PER_BYTE = 64
 """Largest number of values per byte of the file; questions about one page share its words."""
 _DEPTH = 16
@@ -98,21 +95,12 @@ def _rows(file: BinaryIO) -> list[Any]:
 
 def _header(file: BinaryIO) -> Array:
     """Array described by the header of the file, without its data."""
-    magic = file.read(len(_MAGIC) + 2)
-    if not magic.startswith(_MAGIC) or len(magic) < len(_MAGIC) + 2:
-        raise RefusedError("it is no .npy file")
-    size = _HEADER_SIZES.get((magic[-2], magic[-1]))
-    if size is None:
-        raise RefusedError("it has a format version that arrays of records do not need")
     try:
-        (length,) = struct.unpack(size, file.read(struct.calcsize(size)))
-        if length > _MAX_HEADER:
-            raise RefusedError("its header is too long")
-        header = ast.literal_eval(file.read(length).decode("latin1").strip())
-        descr, shape, fortran = header["descr"], header["shape"], header["fortran_order"]
-        return Array(Dtype(descr[1:], descr[0]), shape, fortran=fortran)
-    except (ValueError, SyntaxError, TypeError, KeyError, IndexError, MemoryError, struct.error) as error:
-        raise RefusedError("its header is damaged") from error
+        read = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+    except ValueError as error:
+        raise RefusedError("it is no .npy file, or its header is damaged") from error
+    return Array(Dtype(dtype.str[1:], dtype.str[0]), shape, fortran=fortran)
 
 
 class _PlainValues:

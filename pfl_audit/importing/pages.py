@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from unicodedata import category
 
 from pfl_audit.documents.readers import DOCUMENTS
 from pfl_audit.documents.readers.folder import files_below
 from pfl_audit.errors import NotAuditableError, UsageError
 from pfl_audit.inputs import MIB, is_regular
-from pfl_audit.sandbox import Sandbox, SandboxError
+from pfl_audit.sandbox import Sandbox
 
 UNREAD: Final = (
     ".gif",
@@ -30,15 +31,6 @@ UNREAD: Final = (
     ".msg",
 )
 """Kinds of files that documents are kept in, and that are not read."""
-_CHILDREN: Final = {
-    "pages": ("pfl_audit.importing.page_child:answer", 3072 * MIB, 25),
-    "ocr": ("pfl_audit.importing.ocr_child:answer", 8192 * MIB, 120),
-}
-"""Function, address space, and CPU seconds of a call of each kind of child."""
-
-
-class PageError(Exception):
-    """A document or a page of it cannot be read; the message has the reason and names no file."""
 
 
 @dataclass(frozen=True)
@@ -88,34 +80,18 @@ def name_problem(name: str) -> str | None:
     return None if plain.isprintable() else "its name has control characters"
 
 
-class Children:
-    """A child process for pages, and one for OCR, each started when it is needed."""
+PAGE_MEMORY = 3072 * MIB
+"""Address space of a child that reads pages."""
+Children = Mapping[str, Sandbox]
+"""A child process for "pages", and one for "ocr"; each starts with its first call."""
 
-    def __init__(self) -> None:
-        self._children = {
-            kind: Sandbox(target, memory=memory, seconds=seconds)
-            for kind, (target, memory, seconds) in _CHILDREN.items()
-        }
 
-    def call(self, kind: str, *arguments: object) -> Any:
-        """Call a child.
-
-        Args:
-            kind: "pages" or "ocr".
-            arguments: Arguments of its function.
-
-        Raises:
-            PageError: The document cannot be read.
-        """
-        try:
-            return self._children[kind].call(*arguments)
-        except SandboxError as error:
-            raise PageError(error.reason("it is damaged, or no picture or PDF")) from error
-
-    def close(self) -> None:
-        """End the children."""
-        for child in self._children.values():
-            child.close()
+def new_children() -> Children:
+    """Children of one thread."""
+    return {
+        "pages": Sandbox("pfl_audit.importing.page_child:answer", memory=PAGE_MEMORY, seconds=25),
+        "ocr": Sandbox("pfl_audit.importing.ocr_child:answer", memory=8192 * MIB, seconds=120),
+    }
 
 
 def require_pdf_reader(files: list[SourceFile]) -> None:

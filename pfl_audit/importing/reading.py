@@ -22,9 +22,10 @@ from pfl_audit.documents.image_file import MAX_FILE
 from pfl_audit.documents.record_validation import RECORD_ERRORS, words
 from pfl_audit.errors import AuditError
 from pfl_audit.files import atomic_write, sha256_json, write_text
-from pfl_audit.importing.pages import Children, PageError, SourceFile, name_problem
+from pfl_audit.importing.pages import Children, SourceFile, name_problem, new_children
 from pfl_audit.inputs import is_regular, open_input, read_bytes, read_json, sha256_input
 from pfl_audit.progress import Progress
+from pfl_audit.sandbox import SandboxError
 
 Ocr = Literal["auto", "always", "never"]
 Words = tuple[list[str], list[list[float]]]
@@ -141,7 +142,7 @@ class _Work:
 @contextmanager
 def _workers(count: int) -> Iterator[Any]:
     """Runs a function over items in threads, each with its own child processes; yields results as they come."""
-    children = [Children() for _ in range(count)]
+    children = [new_children() for _ in range(count)]
     free: SimpleQueue[Children] = SimpleQueue()
     for one in children:
         free.put(one)
@@ -151,8 +152,8 @@ def _workers(count: int) -> Iterator[Any]:
         mine = free.get()
         try:
             return function(mine, item)
-        except PageError as error:
-            return str(error)
+        except SandboxError as error:
+            return error.reason("it is damaged, or no picture or PDF")
         finally:
             free.put(mine)
 
@@ -169,7 +170,8 @@ def _workers(count: int) -> Iterator[Any]:
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for one in children:
-            one.close()
+            for child in one.values():
+                child.close()
         pool.shutdown()
 
 
@@ -177,7 +179,7 @@ def _look(children: Children, file: SourceFile) -> tuple[int, str] | str:
     try:
         digest = sha256_input(file.path, limit=MAX_FILE)
         with open_input(file.path, limit=MAX_FILE) as opened:
-            return int(children.call("pages", "count", file.name, opened)), digest
+            return int(children["pages"].call("count", file.name, opened)), digest
     except AuditError as error:
         return error.problem.removeprefix(f"{file.path} ")
 
@@ -189,7 +191,7 @@ def _read(children: Children, work: _Work) -> ReadPage | str:
     if page is None or not is_regular(work.folder / str(page.get("picture"))):
         try:
             with open_input(work.file.path, limit=MAX_FILE) as opened:
-                found = children.call("pages", "page", work.file.name, opened, work.page, settings.dpi)
+                found = children["pages"].call("page", work.file.name, opened, work.page, settings.dpi)
         except AuditError as error:
             return error.problem.removeprefix(f"{work.file.path} ")
         data = found.pop("picture")
@@ -236,7 +238,7 @@ def _read_ocr(children: Children, picture: Path, work: _Work) -> Words:
     key = sha256_json(["ocr", _FORMAT, digest, language, version("rapidocr"), version("onnxruntime")])
     found = _cached(work.cache, key)
     if found is None:
-        read, boxes = children.call("ocr", data, language)
+        read, boxes = children["ocr"].call(data, language)
         found = {"words": read, "boxes": boxes}
         _store(work.cache, key, found)
     return found["words"], found["boxes"]

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from pfl_audit.errors import AuditError
-from pfl_audit.models.sentencepiece_file import UnfitTokenizerError
+from pfl_audit.models.sentencepiece_file import MOST_PIECES, UnfitTokenizerError
 from pfl_audit.sandbox import RefusedError, Sandbox, SandboxError
 
 _MEMORY = 2 << 30
@@ -29,9 +29,9 @@ class Pieces:
     """Text to pieces and back.
 
     Args:
-        kind: "sentencepiece" for the bytes of a ``spiece.model``, "file" for the text of a ``tokenizer.json``, "unigram"
-            for pieces with their scores, the id of the unknown piece, and whether SentencePiece's ``nmt_nfkc`` goes
-            before, cut as in XLM-R.
+        kind: "sentencepiece" for the bytes of a ``spiece.model``, "file" for the text of a ``tokenizer.json``, and
+            "unigram", cut as in XLM-R, for pieces with their scores, the id of the unknown piece, and whether
+            SentencePiece's ``nmt_nfkc`` goes before.
         content: Content of this kind; of "unigram" as JSON.
         where: The file, for messages.
         names: Pieces whose ids are asked for.
@@ -90,7 +90,8 @@ class _SentencePieces:
 
     def describe(self, names: list[str]) -> dict[str, Any]:
         model = self._model
-        size = int(model.GetPieceSize())
+        if (size := int(model.GetPieceSize())) > MOST_PIECES:
+            raise RefusedError("it has too many pieces")
         ids = {name: token for name in names if model.IdToPiece(token := model.PieceToId(name)) == name}
         control = {model.IdToPiece(token): token for token in range(size) if model.IsControl(token)}
         special = [model.pad_id(), model.eos_id(), model.unk_id()]
@@ -159,7 +160,7 @@ class _Unigram:
 _BLANK = "\u2581"
 _KINDS = {"sentencepiece": _SentencePieces, "file": _FastPieces, "unigram": _Unigram}
 _opened: list[Any] = []
-_letters = 0
+_letters: list[int] = []
 
 
 def answer(what: str, value: Any) -> Any:
@@ -168,7 +169,6 @@ def answer(what: str, value: Any) -> Any:
     Raises:
         RefusedError: It gives out more than a text may become, or takes too long.
     """
-    global _letters
     if what == "open":
         kind, content = value
         _opened.append(_KINDS[kind](content))
@@ -178,12 +178,12 @@ def answer(what: str, value: Any) -> Any:
     work = getattr(_opened[0], what)
     out = []
     for one in value:
-        _letters += len(one)
+        _letters.append(len(one))
         signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS_A_TEXT)  # ends the process
         out.append(work(one))
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         if len(out[-1]) > _MOST_OUT * (len(one) + 16):
             raise RefusedError("they make too much of a text")
-    if time.process_time() > _SECONDS + _SECONDS_A_LETTER * _letters:
+    if time.process_time() > _SECONDS + _SECONDS_A_LETTER * sum(_letters):
         raise RefusedError("they take too long")
     return out

@@ -53,10 +53,9 @@ def _import_everything() -> None:
     npy = sys.modules["pfl_audit.documents.npy"]
     assert CPU_SECONDS > npy._SECONDS
     npy._SECONDS = _PICKLE_SECONDS
-    children = sys.modules["pfl_audit.importing.pages"]._CHILDREN
-    target, memory, seconds = children["pages"]
-    assert memory > _PAGE_MEMORY
-    children["pages"] = target, _PAGE_MEMORY, seconds
+    pages = sys.modules["pfl_audit.importing.pages"]
+    assert pages.PAGE_MEMORY > _PAGE_MEMORY
+    pages.PAGE_MEMORY = _PAGE_MEMORY
 
 
 def _find_extensions(names: dict[str, Any]) -> None:

@@ -18,7 +18,6 @@ from pfl_audit.models.confined_pieces import Pieces
 from pfl_audit.models.sentencepiece_file import (
     LARGEST_TOKENIZER,
     UnfitTokenizerError,
-    control_pieces,
     read_sentencepiece,
     require_pieces,
 )
@@ -88,7 +87,7 @@ class DonutTokenizer:
 
 
 def special_tokens(folder: Path) -> dict[str, int]:
-    """Special tokens of a folder's tokenizer to their ids, without opening it.
+    """Special tokens of a folder's tokenizer to their ids.
 
     Raises:
         AuditError: It has no tokenizer, or a damaged one.
@@ -96,7 +95,7 @@ def special_tokens(folder: Path) -> dict[str, int]:
     file = find_unigrams(folder, _REMEDY)
     with reading_tokenizer(folder, _REMEDY, file):
         if file.suffix == ".model":
-            return control_pieces(read_sentencepiece(file))
+            return Pieces("sentencepiece", read_sentencepiece(file), str(file)).ids
         return _added(read_json(file, limit=LARGEST_TOKENIZER))
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from pfl_audit.errors import AuditError
-from pfl_audit.models.self_pretraining import MARKERS
 from pfl_audit.models.confined_pieces import Pieces
+from pfl_audit.models.self_pretraining import MARKERS
 from pfl_audit.models.vt5.modeling import Vt5
 
 _CONTROL: Final = 3

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
 from pfl_audit.inputs import read_json
 from pfl_audit.models.confined_pieces import Pieces
-from pfl_audit.models.sentencepiece_file import LARGEST_TOKENIZER, UnfitTokenizerError, read_sentencepiece
+from pfl_audit.models.sentencepiece_file import (
+    LARGEST_TOKENIZER,
+    UnfitTokenizerError,
+    read_sentencepiece,
+    require_pieces,
+)
 from pfl_audit.models.tokenizer_files import find_unigrams, reading_tokenizer
-from pfl_audit.models.vt5.fast_rules import without_frames
 
 PAD, EOS, UNK = 0, 1, 2
 """T5's special tokens; everything that reads a VT5 relies on these numbers."""
 
+_MOST_ADDED = 10_000
 _MOST_KNOWN = 1 << 16
 """Texts whose ids are kept."""
 # What transformers 4 did to decoded text before it was scored.
@@ -89,3 +96,22 @@ def _fast(path: Path) -> Pieces:
     if pieces.special != ("<pad>", "</s>", "<unk>"):
         raise UnfitTokenizerError("it has not T5's special tokens")
     return pieces
+
+
+def without_frames(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The same without truncation, padding and special tokens around a text, which are ours to add.
+
+    Raises:
+        UnfitTokenizerError: It has too many pieces, or one that is too long.
+    """
+    added = content.get("added_tokens") or []
+    model = content.get("model")
+    vocabulary = model.get("vocab") if isinstance(model, Mapping) else None
+    if not isinstance(added, list) or not isinstance(vocabulary, list | dict):
+        raise UnfitTokenizerError("it has no vocabulary")
+    names = [piece[0] if isinstance(piece, list) and piece else piece for piece in vocabulary]
+    names += [token.get("content") if isinstance(token, Mapping) else None for token in added]
+    require_pieces(names)
+    if len(added) > _MOST_ADDED:
+        raise UnfitTokenizerError("it has too many added tokens")
+    return {**content, "truncation": None, "padding": None, "post_processor": None}

@@ -8,9 +8,7 @@ import pytest
 from tokenizers import Tokenizer as FastTokenizer
 
 from pfl_audit.errors import AuditError
-from pfl_audit.models.sentencepiece_file import UnfitTokenizerError
-from pfl_audit.models.vt5.fast_rules import without_frames
-from pfl_audit.models.vt5.tokenizer import Tokenizer
+from pfl_audit.models.vt5.tokenizer import Tokenizer, without_frames
 
 BLANK = "\u2581"
 VOCABULARY = [["<pad>", 0.0], ["</s>", 0.0], ["<unk>", 0.0], [BLANK, -1.0], ["a", -1.0], ["b", -2.0]]
