@@ -155,6 +155,7 @@ class Sandbox:
         self.close()
         self._owner = os.getpid()
         self._channel, theirs = socket.socketpair()
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)  # fewer turns for the pixels of a page
         with theirs:
             # -P: a module in the untrusted working folder must not shadow a real one.
             command = [sys.executable, "-P", "-m", _CHILD, str(theirs.fileno())]
@@ -207,11 +208,12 @@ class Sandbox:
             self.close()
             raise
         status, value = answer if isinstance(answer, list) and len(answer) == 2 else ("", "")
+        kind: Kind = status if status in ("refused", "memory") else "ended"
         if status == "done":
             return value
         if status not in ("refused", "ended"):
             self.close()
-        raise SandboxError(status if status in ("refused", "memory") else "ended", _printable(value))
+        raise SandboxError(kind, _printable(value))
 
 
 def call_sandboxed(target: str, *arguments: object, memory: int, seconds: float, readable: Sequence[Path] = ()) -> Any:

@@ -17,6 +17,7 @@ from types import FrameType
 
 from pfl_audit.cli.console import note
 from pfl_audit.registry import ExtensionWarning
+from pfl_audit.sandbox import SandboxWarning
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE = 5.0
@@ -59,8 +60,8 @@ def _write_muted(write: Callable[[str], int], text: str) -> int:
 def _show_extensions(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: object, **more: object
 ) -> None:
-    """Print each warning about an extension once, and drop all others."""
-    if issubclass(category, ExtensionWarning):
+    """Print each warning about an extension or the sandbox once, and drop all others."""
+    if issubclass(category, ExtensionWarning | SandboxWarning):
         _show_once(str(message))
 
 

@@ -24,6 +24,8 @@ Fields with texts, numbers and None are not counted."""
 _UNFOLDED_PER_BYTE = 64
 """Largest number of values per byte of the file; questions about one page share its words."""
 _DEPTH = 16
+_MOST_BITS = 1024
+"""Of a whole number; a larger one is infinite, since its digits cannot be sent."""
 _SCALARS = frozenset((str, int, float, bool, type(None), bytes))
 _LISTS = frozenset((list, tuple))
 _TEXTS = frozenset((str, bytes))
@@ -132,6 +134,8 @@ class _PlainValues:
         """The plain value, and its number of values with shared references expanded."""
         kind = type(value)
         if kind in _SCALARS:
+            if kind is int and value.bit_length() > _MOST_BITS:
+                return float("inf"), 1
             return value, 1 + _weight((value,), {kind})
         if (known := self._known.get(id(value))) is not None:
             return known

@@ -266,10 +266,18 @@ DOCUMENTS: Final = (
     Mutation(
         "A process that reads a hostile file writes none.",
         "hostile input",
-        "pfl_audit/sandbox_child.py",
-        "    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n",
-        "",
-        ("tests/test_sandbox.py",),
+        "pfl_audit/sandbox_lock.py",
+        "    handled = _FILE_RIGHTS[max(known for known in _FILE_RIGHTS if known <= version)]\n",
+        "    handled = _READ_FILE | _READ_DIR\n",
+        ("tests/test_sandbox_lock.py",),
+    ),
+    Mutation(
+        "A process that reads a hostile file starts no other one.",
+        "hostile input",
+        "pfl_audit/sandbox_lock.py",
+        "_THREAD, 1, 0), refuse, allow)",
+        "_THREAD, 1, 0), allow, allow)",
+        ("tests/test_sandbox_lock.py",),
     ),
     Mutation(
         "A record names no image outside of its corpus.",
@@ -282,7 +290,7 @@ DOCUMENTS: Final = (
     Mutation(
         "A picture of more pixels than a page has is not opened.",
         "hostile input",
-        "pfl_audit/documents/images.py",
+        "pfl_audit/documents/image_file.py",
         "if width * height > MAX_PIXELS:",
         "if width + height > MAX_PIXELS:",
         ("tests/documents/test_images.py",),
