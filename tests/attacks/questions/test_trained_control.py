@@ -172,7 +172,7 @@ def test_an_audit_with_a_control_of_its_own(
         "--out", str(tmp_path / "run"), "--fail-on", "never", "-q",
     ]  # fmt: skip
     assert run([str(one) for one in arguments]) in (0, 3)
-    results = read_results(tmp_path / "run")
+    results = read_results(tmp_path / "run/private")
     (data,) = results.datasets
     assert results.control is not None
     assert results.control.sha256 != results.target.sha256
