@@ -13,24 +13,24 @@ ROOMS: Final = {
     "attacks/inversion": (8503, 123),
     "attacks/membership": (1398, 17),
     "attacks/memorization": (1726, 20),
-    "attacks/questions": (938, 12),
+    "attacks/questions": (939, 12),
     "attacks/reconstruction": (2062, 27),
     "fixtures": (454, 6),
     "pfl_audit": (1001, 18),
-    "pfl_audit/cli": (3242, 34),
+    "pfl_audit/cli": (3240, 34),
     "pfl_audit/core": (3587, 51),
     "pfl_audit/documents": (4765, 70),
     "pfl_audit/fitness": (884, 12),
     "pfl_audit/importing": (898, 11),
     "pfl_audit/metrics": (560, 14),
     "pfl_audit/models": (7992, 149),
-    "pfl_audit/privacy": (1708, 25),
+    "pfl_audit/privacy": (1714, 25),
     "pfl_audit/training": (5122, 80),
     "reports": (1346, 21),
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
 
-WHOLE: Final = 46_864
+WHOLE: Final = 46_869
 """Most lines of code of the product. A room may take over what another one has left."""
 STATEMENTS: Final = 36_359
 """Most statements: the same proportion as the lines."""
