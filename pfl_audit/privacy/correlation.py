@@ -67,6 +67,8 @@ class Correlation:
     @property
     def error(self) -> float:
         """Root mean square over rounds of the noise of the sum of all rounds so far, in the deviation of Z."""
+        if len(self.strategy) == 1:  # the noise of t rounds has t times the variance of one, and rounds may be millions
+            return float(np.sqrt((self.rounds + 1) / 2))
         inverse, row, total = self.inverse, np.zeros(self.rounds), 0.0
         for at, norm in enumerate(self.norms):
             row[: at + 1] += norm * inverse[at::-1]
@@ -85,7 +87,9 @@ def optimal_strategy(rounds: int, bands: int) -> tuple[float, ...]:
     Raises:
         UsageError: There are more bands or rounds than are planned for.
     """
-    if bands > MOST_BANDS or (bands > 1 and rounds > MOST_ROUNDS):
+    if min(bands, rounds) == 1:  # also of a record that states more rounds than memory holds
+        return (1.0,)
+    if bands > MOST_BANDS or rounds > MOST_ROUNDS:
         raise UsageError(
             f"noise of {bands} bands over {rounds} rounds cannot be planned",
             f"Give --bands up to {MOST_BANDS}, and up to {MOST_ROUNDS} --rounds",
@@ -104,4 +108,4 @@ def optimal_strategy(rounds: int, bands: int) -> tuple[float, ...]:
     lags = np.arange(1, min(bands, rounds))
     start = np.cumprod(1 - 0.5 / lags)  # square root of the matrix of prefix sums, the optimum of all bands
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 2000})
-    return (1.0, *map(float, np.round(found.x, _DIGITS))) if len(lags) else (1.0,)
+    return (1.0, *map(float, np.round(found.x, _DIGITS)))

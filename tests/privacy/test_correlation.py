@@ -174,3 +174,9 @@ def test_a_schedule_that_does_not_compose_is_none(place: str, value: object) -> 
     (written["phases"][0]["parts"][2] if place == "strategy" else written["draw"])[place] = value
     with pytest.raises((UsageError, ValueError)):
         Mechanism.model_validate(written)
+
+
+def test_independent_noise_takes_no_memory_of_rounds() -> None:
+    assert optimal_strategy(10**12, 1) == (1.0,)
+    assert Correlation((1.0,), 10**12).error == pytest.approx((10**12 / 2) ** 0.5)
+    assert Correlation((1.0,), 40).error == pytest.approx(Correlation((1.0, 0.0), 40).error)
