@@ -48,7 +48,7 @@ def record_of(claim: Any) -> dict[str, Any]:
     """A record that states a claim, and the mechanism that it describes, if it describes one."""
     try:
         return {"privacy": {**claim, "mechanism": mechanism_of_claim(claim)}}
-    except (KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         return {"privacy": claim}
 
 
