@@ -7,6 +7,7 @@ string to float: 'Acme'"), so only the text of a RecordError is kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 MAX_NAME = 1_000
@@ -125,9 +126,11 @@ def answers(values: Sequence[object]) -> tuple[str, ...]:
 def _number(value: object, name: str) -> str:
     if not isinstance(value, int | float):
         raise RecordError(f"{name} is not a list of texts")
+    if value == inf:  # of thousands of digits, or read by a child that cannot send so many
+        raise RecordError(f"a number in {name} is too long")
     try:
         return str(value)
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:
         raise RecordError(f"a number in {name} is too long") from error
 
 

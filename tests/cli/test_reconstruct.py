@@ -113,7 +113,7 @@ def test_the_embedded_model_leaks_and_nothing_personal_leaves(tmp_path: Path, ca
     assert "128 fields filled, 0 fields reused" in text
     levels = [check["finding"]["level"] for check in results(tmp_path / "masked")["checks"]]
     assert levels == ["leak", "weak", "weak"]
-    assert len(list((tmp_path / "masked/evidence").iterdir())) == 3
+    assert not list((tmp_path / "masked/evidence").iterdir())  # fewer forms than the smallest group
 
     text = told(tmp_path / "revealed", "--reveal")
     assert any(name in text for name in names)
@@ -175,7 +175,7 @@ def test_killed_it_goes_on_and_ends_with_the_same_results(
     os.kill(process, signal.SIGKILL)
     assert commands.wait() == -signal.SIGKILL
     done = records(cut / "responses.sqlite")
-    assert 2 <= done < 96 == records(whole / "responses.sqlite")
+    assert 2 <= done < 96 == records(whole / "responses.sqlite") - 1  # and the totals that were published
     assert not (cut / "results.json").exists()
     assert reconstruct(cut, *more, forms=forms) == code
     state = json.loads((cut / "run.json").read_text())
@@ -208,7 +208,7 @@ def test_a_page_that_cannot_be_seen_costs_its_form_alone(
     broken = next(row for row in ROWS if row["part"] == "private")
     (forms / broken["image"]).write_bytes(b"no picture")
     assert reconstruct(tmp_path / "run", *SMALL, model=untrained("el", modality="bimodal"), forms=forms) == 3
-    found = results(tmp_path / "run")
+    found = results(tmp_path / "run/private")
     assert found["datasets"][0]["parts"]["private"] == 3
     (problem,) = found["datasets"][0]["problems"]
     assert problem.startswith("page ")

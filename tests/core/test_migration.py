@@ -49,7 +49,7 @@ def test_utility_and_membership_are_found_by_role() -> None:
     found = read_results(KEPT / "questions")
     roles = [(one.name, one.slice["model"]) for check in found.checks for one in check.metrics if one.role == "utility"]
     assert roles == [("ACC", "target"), ("ANLS", "target")]
-    surest = surest_bounded(found.checks)
+    surest = surest_bounded(found.checks, "provider")
     assert surest is not None
     assert (surest.metric.name, surest.metric.slice["model"]) == ("balanced accuracy", "target")
     assert [row.title for row in compare([(found, KEPT)] * 2).utility] == ["ACC on new pages", "ANLS on new pages"]

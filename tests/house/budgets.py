@@ -19,20 +19,20 @@ ROOMS: Final = {
     "pfl_audit": (1001, 18),
     "pfl_audit/cli": (3240, 34),
     "pfl_audit/core": (3587, 51),
-    "pfl_audit/documents": (4765, 70),
+    "pfl_audit/documents": (4767, 70),
     "pfl_audit/fitness": (884, 12),
     "pfl_audit/importing": (898, 11),
     "pfl_audit/metrics": (560, 14),
     "pfl_audit/models": (7992, 149),
-    "pfl_audit/privacy": (1714, 25),
+    "pfl_audit/privacy": (1718, 25),
     "pfl_audit/training": (5122, 80),
     "reports": (1346, 21),
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
 
-WHOLE: Final = 46_869
+WHOLE: Final = 46_875
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 36_359
+STATEMENTS: Final = 36_365
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()

@@ -32,10 +32,15 @@ def test_the_same_seed_gives_the_same_bytes(drawn: Path) -> None:
     assert all((again / name).read_bytes() == (drawn / "invoices" / name).read_bytes() for name in names)
 
 
+def page(path: Path) -> Any:
+    with path.open("rb") as file:
+        return answer("page", path.name, file, 0, 72)
+
+
 def test_half_of_the_documents_have_a_text_layer_with_their_values(drawn: Path) -> None:
     with (drawn / "invoices/labels.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    layers = {row["file"]: answer("page", str(drawn / "invoices" / row["file"]), 0, 72)["words"] for row in rows}
+    layers = {row["file"]: page(drawn / "invoices" / row["file"])["words"] for row in rows}
     assert [layers[row["file"]] is None for row in rows] == [False, True, False, True]
     for row in rows[::2]:
         assert row["total_amount"] in layers[row["file"]]

@@ -27,7 +27,7 @@ def mechanism_of_claim(
         "carrier": claim.get("noise", "sum"),
         "secret": claim["noise_generator"] in SECRET_GENERATORS,
         "quorum": claim.get("quorum"),
-        "strategy": optimal_strategy(claim["rounds"], drawn.get("separation") or 1),
+        "strategy": list(optimal_strategy(claim["rounds"], drawn.get("separation") or 1)),
     }
     parts = [
         {"part": "gradient"} if documents else {"part": "local", "optimizer": "adamw"},

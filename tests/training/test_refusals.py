@@ -237,6 +237,7 @@ def test_an_estimate_counts_the_scrubbed_pages() -> None:
 def test_a_tokenizer_that_cannot_write_the_refusal(queries: list[Query], model: TrainableVt5) -> None:
     class Unfit:
         encode = staticmethod(lambda text: (2,))
+        encode_all = staticmethod(lambda texts: [(2,) for _ in texts])
         decode = staticmethod(lambda ids: "")
 
     model.inputs.tokenizer = Unfit()  # type: ignore[assignment]

@@ -182,8 +182,10 @@ def test_what_comes_back_of_a_gradient_alone_is_kept_for_its_owner(
     assert "lies in private/" in (checks_of(results)["text"].reason or "")
     kept = plan.out / "private"
     assert sorted(path.name for path in kept.iterdir()) == [
+        "key",
         "lbfgs-document-1.jpg",
         "provenance.json",
+        "results.json",
         "text-document-1.json",
     ]
     assert read_json(kept / "text-document-1.json")["tokens"] == case.truths[0].text["decoder_input_ids"].tolist()
@@ -197,7 +199,9 @@ def test_so_is_what_the_closed_form_makes_of_it(v3: AuditPlan, written: set[str]
     assert sorted(path.name for path in kept.iterdir()) == [
         "analytic-document-1.jpg",
         "analytic-document-1.json",
+        "key",
         "provenance.json",
+        "results.json",
     ]
     found = read_json(kept / "analytic-document-1.json")
     assert found["tokens"] == case.truths[0].text["input_ids"].tolist()

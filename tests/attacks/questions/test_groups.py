@@ -31,7 +31,7 @@ def test_an_audit_states_the_groups_and_that_they_were_drawn(sides: Path, capsys
     given = ("--unit", "person", "--groups", str(table), "--check", "memorization.generalisation", "--fail-on", "never")
     assert audit(sides, *both(sides), *given, "--classes-random", "groups") in (0, 3)
     (data,) = read_results(sides / "run").datasets
-    line = "groups: 10, of 24 persons; 2 without a group, each its own"
+    line = "groups: 10 to 19, of 20 to 49 persons; fewer than 5 without a group, each its own"
     assert data.facts["Groups"] == line
     assert (data.classes_random, data.groups_random) == (True, True)
     page = (sides / "run" / "report.html").read_text()
