@@ -34,7 +34,7 @@ _ATOMS: Final = 3
 """Most atoms of few units that are looked at together."""
 _GRID: Final = 0.1
 """Step of the points of a curve."""
-_CONSTANT: Final = frozenset({"guesses", "rank", "guess", "epoch", "Training pages"})
+_CONSTANT: Final = frozenset({"guesses", "rank", "guess", "epoch", "Training pages", "before", "tuned"})
 """Columns whose numbers are settings, or belong to one value of a list."""
 _COUNTED: Final = frozenset({"questions", "secrets", "pages"})
 """Settings of a check that count what was audited."""

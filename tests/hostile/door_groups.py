@@ -31,7 +31,7 @@ for _name, _content in {
     "two columns of groups": f"unit,group,group\nAcme,A,{SECRET}\n".encode(),
     "an empty file": b"",
     "a head alone": _HEAD,
-    "not UTF-8": _HEAD + b"Acme,\xff\xfe\n",
+    "not UTF-8": _HEAD + b"Acme,\x81\x8d\n",
     "UTF-16": "unit,group\nAcme,A\n".encode("utf-16"),
     "zero bytes": _HEAD + b"Ac\0me,A\n",
     "a quote that does not end": _HEAD + f'Acme,"{SECRET}\n'.encode() * 9,
