@@ -14,10 +14,10 @@ from pfl_audit.core.plan import AuditPlan
 from pfl_audit.core.results import Results, write_results
 from pfl_audit.core.store import Records, ResponseStore
 from pfl_audit.errors import AuditError
-from pfl_audit.files import write_json
+from pfl_audit.files import sha256_json, write_json
 
-PUBLISHED: Final = "published totals"
-"""Record of a store."""
+PUBLISHED: Final = sha256_json(["published totals"])
+"""Key of the record of a store, of the form that all its keys have."""
 
 
 def keep_results(results: Results, plan: AuditPlan, key: bytes, store: Path) -> Results:
