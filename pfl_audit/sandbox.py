@@ -65,14 +65,20 @@ class SandboxError(Exception):
         self.kind = kind
         self.text = text
 
-    def reason(self, ended: str = "it is damaged") -> str:
+    def reason(
+        self,
+        ended: str = "it is damaged",
+        memory: str = "it needs too much memory",
+        time: str = "it takes too long to read",
+    ) -> str:
         """The reason in words.
 
         Args:
-            ended: Reason where the function failed, or the process died.
+            ended: Where the function failed, or the process died.
+            memory: Where the memory was used up.
+            time: Where the time was used up.
         """
-        known = {"memory": "it needs too much memory", "time": "it takes too long to read", "ended": ended}
-        return known.get(self.kind, self.text)
+        return {"memory": memory, "time": time, "ended": ended}.get(self.kind, self.text)
 
 
 class Sandbox:

@@ -200,7 +200,7 @@ def _measured(results: Results, review: GuaranteeReview) -> tuple[tuple[str, str
 
 
 def _reconstruction(review: GuaranteeReview) -> Table | None:
-    """How likely a value of one unit may be put back, by how likely it is guessed without the model."""
+    """Largest probability that a value of one unit is put back, by that of guessing it without the model."""
     shown = [one for one in review.reconstruction if one.prior in _PRIORS]
     if not shown:
         return None

@@ -172,7 +172,7 @@ ATTEMPTS: dict[str, tuple[Callable[[str, int, int], object], frozenset[str]]] = 
 
 
 def attempt(name: str, *arguments: object) -> bool:
-    """Whether the attempt succeeded."""
+    """True if the attempt succeeded."""
     try:
         ATTEMPTS[name][0](*arguments)  # type: ignore[arg-type]
     except (OSError, ValueError):  # the latter for a limit

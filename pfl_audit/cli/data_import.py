@@ -233,7 +233,7 @@ def _disagreements(pages: Sequence[ReadPage]) -> Iterator[str]:
     """One line for each way in which text layers and pictures differ, with the first pages of which it is true."""
     for concerned, text in (
         ([page for page in pages if page.stamped], "are scans with a few words of text over them"),
-        ([page for page in pages if page.hidden > page.covered], "hold words that nobody sees, which are left out"),
+        ([page for page in pages if page.hidden > page.covered], "hold hidden words, which are left out"),
         ([page for page in pages if page.covered], "hold words BELOW A BAR: they are still in the file"),
         ([page for page in pages if page.undrawn], "have typed notes without a drawing: print them to a new PDF"),
     ):

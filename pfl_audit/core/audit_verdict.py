@@ -199,7 +199,7 @@ def _against(result: LimitResult, baseline: Earlier) -> LimitResult:
 
 
 def _before(result: LimitResult, baseline: Earlier) -> float | None:
-    """The same number of the baseline: the same end of the interval, or the value; None where it is rounded."""
+    """Number of the baseline to compare with: the same end of the interval, or the value; None where it is rounded."""
     if result.check == GUARANTEE:
         review = baseline.results.target.claim_review
         known = review is not None and review.claim is not None and review.epsilon is not None

@@ -23,7 +23,7 @@ _KEPT: Final = (
     r"fields of \d+ to \d+ tokens", r"among \d+;", r"\d+ are needed", r"below [\d.]+", r"AUC of 0\.6 must",
     r"where it is \d+", r"largest of \d+",
 )  # fmt: skip
-"""What is a setting in our sentences, and not counted among companies. Every other number is rounded."""
+"""Settings in our sentences, which are not counted among companies. Every other number is rounded."""
 _TEXT: Final = re.compile(
     "|".join(f"(?:{one})" for one in _KEPT)
     + rf"|(?P<value>(?<![\w.\-]){_NUMBER})(?P<unit>(?: [^\d\[\](),;± ]{{1,6}})?)(?: ± {_NUMBER})? "

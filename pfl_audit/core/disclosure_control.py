@@ -96,7 +96,7 @@ def share(results: Results, smallest: int, key: bytes, before: Totals) -> tuple[
 
 
 def concerns_few(sets: Iterable[Items], smallest: int) -> bool:
-    """Whether an integer combination of totals over sets is about fewer than ``smallest`` units.
+    """True if an integer combination of totals over sets is about fewer than ``smallest`` units.
 
     Items that lie in the same sets are one atom: a total is a sum over atoms. Totals say something of some atoms alone
     exactly where the rank of the matrix of atoms and sets falls without the rows of these atoms.
@@ -118,7 +118,7 @@ def concerns_few(sets: Iterable[Items], smallest: int) -> bool:
 
 
 class _Kept:
-    """What this report and earlier ones of the store have published."""
+    """Numbers that this report and earlier ones of the store have published."""
 
     def __init__(self, smallest: int, before: Totals, model: str) -> None:
         self._smallest, self._model = smallest, model
@@ -199,7 +199,7 @@ def _shared(check: Check, smallest: int, kept: _Kept) -> Check:
 
 
 def _is_planted(check: Check) -> bool:
-    """Whether all numbers are about canaries that the trainer planted."""
+    """True if all numbers are about canaries that the trainer planted."""
     return bool(check.metrics) and all(metric.unit == "guesses" for metric in check.metrics)
 
 

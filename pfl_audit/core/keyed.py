@@ -1,4 +1,4 @@
-"""What a run keeps private: its key and its exact results.
+"""Private files of a run: its key and its exact results.
 
 Pseudonyms and digests of shared files are keyed, so that those of one run agree with each other, and with no other
 run's. Plain digests are in the exact results.
@@ -63,5 +63,5 @@ def exact_of(results: Results, folder: Path) -> Results:
 
 
 def has_digests(results: Results) -> bool:
-    """Whether digests of documents are plain, so that they can be held against those of another run."""
+    """True if digests of documents are plain, so that they can be held against those of another run."""
     return results.provenance.smallest_group is None

@@ -123,7 +123,7 @@ class Metric(Part):
 
     @property
     def items(self) -> frozenset[tuple[str, str]]:
-        """What the number is about, each with its unit of privacy, where that is known; no part of results.json."""
+        """Pages or questions behind the number, each with its unit of privacy, where known; no part of results.json."""
         return self._behind.items
 
     def with_behind(self, samples: Floats, items: Iterable[tuple[str, str]]) -> Self:
@@ -260,7 +260,7 @@ class Baseline(Part):
     sha256: Name = Field(description="SHA-256 of its results.json")
     started: Name = Field(description="When that audit began")
     same_documents: bool | None = Field(
-        description="Whether both audits asked about the same documents; None where that cannot be told"
+        description="Whether both audits asked about the same documents; None where that is not known"
     )
 
 

@@ -126,6 +126,7 @@ class ResponseStore:
                 self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
             self._db.execute(f"{SELECT} LIMIT 0")
+            self._db.execute("SELECT name FROM meta LIMIT 1").fetchone()  # finds pages that are damaged
             self._db.execute(f"PRAGMA user_version={_VERSION}")
             self._db.commit()
         except sqlite3.Error as error:

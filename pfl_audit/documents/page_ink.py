@@ -59,7 +59,7 @@ def printed_words(image: PageImage, boxes: Boxes) -> Bools | None:
 
 
 def not_on_ink(found: Bools) -> bool:
-    """Whether too few of some words are printed where their boxes are."""
+    """True if too few of some words are printed where their boxes are."""
     return bool(len(found) and found.mean() < _LEAST_INKED)
 
 
@@ -123,7 +123,7 @@ def unit_of(boxes: Floats, image: PageImage) -> Unit | None:
 
 
 def _off_page(shares: Floats) -> bool:
-    """Whether most boxes reach beyond the page."""
+    """True if most boxes reach beyond the page."""
     return bool((shares <= 1 + _BEYOND).all(axis=1).mean() < _LEAST_INKED)
 
 

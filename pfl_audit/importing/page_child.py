@@ -46,7 +46,7 @@ def answer(action: str, name: str, file: BinaryIO, page: int = 0, dpi: int = 0) 
     Returns:
         The number of pages, or the page: ``picture`` (bytes), ``suffix``, the ``words`` and ``boxes`` of its text
         layer that are printed, None where it has none, ``scan``, whether a scan holds what the layer does not, and the
-        numbers of words in the layer that nobody sees, ``hidden``, of those of them that are ``covered`` by a bar, and
+        numbers of hidden words in the layer, ``hidden``, of those of them that are ``covered`` by a bar, and
         of typed annotations that are ``undrawn``.
 
     Raises:

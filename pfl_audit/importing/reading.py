@@ -65,7 +65,7 @@ class ReadPage:
         boxes: float32 (words, 4), shares of the page.
         by_ocr: Whether words were read by OCR, not taken from a text layer.
         stamped: Whether the page is a scan whose text layer has something else, such as a stamp, alone.
-        hidden: Number of words in the text layer that nobody sees, which are left out.
+        hidden: Number of hidden words in the text layer, which are left out.
         covered: Number of those of them that are below a bar.
         undrawn: Number of typed annotations that the picture does not show.
     """

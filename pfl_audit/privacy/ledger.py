@@ -138,7 +138,7 @@ class Ledger:
         return None if content is None else content.cap
 
     def trained(self, runs: Iterable[str], names: Iterable[str]) -> bool:
-        """Whether one of these runs trained on one of these units."""
+        """True if one of these runs trained on one of these units."""
         content = self._read()
         if content is None or not (known := [content.runs[run] for run in runs if run in content.runs]):
             return False

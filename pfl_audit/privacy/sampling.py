@@ -14,7 +14,7 @@ MOST_BANDS = 256
 
 
 TrialsDrawn = Literal["fixed", "poisson", "negative-binomial"]
-"""How the number of trials of a search over hyper-parameters is drawn; ``fixed`` for not at all."""
+"""Distribution of the number of trials of a search over hyper-parameters; ``fixed`` is not drawn."""
 
 
 @dataclass(frozen=True)

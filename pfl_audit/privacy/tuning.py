@@ -52,7 +52,7 @@ class Search:
 
     @property
     def words(self) -> str:
-        """What is released of how many trials."""
+        """Number of trials, and what of them is released."""
         if self.drawn == "fixed":
             return f"{self.trials:g} trials, all of them composed"
         number = f"a number of trials drawn beforehand ({self.drawn}, mean {self.trials:g})"

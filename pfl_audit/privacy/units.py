@@ -42,7 +42,7 @@ def unit_words(unit: str) -> UnitWords:
 
 
 def several_units(unit: PrivacyUnit, epsilon: float, delta: float) -> str:
-    """What a guarantee for one unit says of whoever has several, in a sentence; empty for the coarsest unit.
+    """Sentence on a guarantee for one unit where somebody has several; empty for the coarsest unit.
 
     By group privacy k units have k epsilon at delta times the sum of e^(i epsilon) for i below k (Vadhan 2017, "The
     Complexity of Differential Privacy", lemma 2.2, without its last step). A delta near 1 says nothing.

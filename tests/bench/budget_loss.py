@@ -1,4 +1,4 @@
-"""What a report loses by its privacy budget: python -m tests.bench.budget_loss RUN [RUN ...].
+"""Losses of a report by its privacy budget: python -m tests.bench.budget_loss RUN [RUN ...].
 
 Each RUN is the folder of a masked audit with its private folder.
 """

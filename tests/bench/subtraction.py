@@ -1,4 +1,4 @@
-"""What shared files let a reader subtract: python -m tests.bench.subtraction [DEMO ...].
+"""Subtractions that shared files allow a reader: python -m tests.bench.subtraction [DEMO ...].
 
 The reader has all shared files of several reports, and the public scrubber. Once he also has the whole corpus, names
 and labels of all suppliers; once he has one supplier's pages. Every published total is an inequality over pages, and a
@@ -121,7 +121,7 @@ def total(metric: Mapping[str, object], pages: frozenset[str]) -> Total:
 def bounds(
     totals: Sequence[Total], smallest: int, owner: Mapping[str, str], *, whole: bool
 ) -> dict[frozenset[str], tuple[float, float]]:
-    """What follows about each set of pages of fewer than ``smallest`` companies that lie in the same totals.
+    """Conclusions about each set of pages of fewer than ``smallest`` companies that lie in the same totals.
 
     Args:
         whole: Whether the score of a page is 0 or 1.

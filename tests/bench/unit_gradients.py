@@ -93,7 +93,7 @@ def plain(loss: Any, trained: dict[str, torch.Tensor], states: torch.Tensor, lab
 
 
 def vmapped(loss: Any, trained: dict[str, torch.Tensor], states: torch.Tensor, labels: torch.Tensor) -> None:
-    """The same by torch.func."""
+    """Gradients of all units by torch.func."""
     vmap(grad(loss), (None, 0, 0), randomness="different")(trained, states, labels)
 
 

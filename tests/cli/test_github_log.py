@@ -29,7 +29,7 @@ def table(text: str) -> None:
 
 
 def printed(write: Callable[[], object], monkeypatch: pytest.MonkeyPatch, *, github: str) -> str:
-    """What a command prints on both streams, without pytest between them."""
+    """Output of a command on both streams, without pytest between them."""
     streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2)]
     monkeypatch.setenv("GITHUB_ACTIONS", github)
     with monkeypatch.context() as patch:

@@ -1,4 +1,4 @@
-"""What a masked report shares: sets of five units and more, rounded numbers, and none that can be subtracted."""
+"""Contents of a masked report: sets of five units and more, rounded numbers, and none that can be subtracted."""
 
 from __future__ import annotations
 

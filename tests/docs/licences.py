@@ -31,7 +31,7 @@ def packages() -> dict[str, str]:
 
 
 def licence(name: str) -> str:
-    """What an installed package states: SPDX expression, classifiers, free text, or the head of its licence file."""
+    """Licence of an installed package: SPDX expression, classifiers, free text, or the head of its licence file."""
     try:
         package = distribution(name)
     except PackageNotFoundError:

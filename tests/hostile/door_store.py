@@ -93,7 +93,7 @@ for kind, statements in {
     DOOR.add(kind, _database(*statements), 2, says=("x.sqlite", "--store"))
 DOOR.add("another program's", _database("CREATE TABLE bookmarks (a)", ours=False), 2, says=("another program's",))
 DOOR.add("cut within its first page", _cut(1000), 2, says=("x.sqlite", "--store"))
-DOOR.add("ones from the second page on", _cut(4096, b"\xff"), 2, 4)  # rows are read once documents are there
+DOOR.add("ones from the second page on", _cut(4096, b"\xff"), 2, says=("x.sqlite", "--store"))
 DOOR.add("zeros behind the header", _cut(100, b"\0"), 2, says=("x.sqlite", "--store"))
 DOOR.add("a name that is too long", _named("x" * 300), 2, says=("--store",))
 DOOR.add("in a folder that cannot be made", _named("/proc/nowhere/x.sqlite"), 2, says=("--store",))

@@ -39,7 +39,7 @@ HOLES = re.findall(
 
 
 def asked() -> dict[str, Requirement]:
-    """What ``pyproject.toml`` asks for, by name; where it asks twice, the one with a floor."""
+    """Requirements of ``pyproject.toml``, by name; where it asks twice, the one with a floor."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = [text for texts in project["optional-dependencies"].values() for text in texts]
     every = [Requirement(text) for text in [*extras, *project["dependencies"]]]

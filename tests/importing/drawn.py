@@ -52,7 +52,7 @@ def form(path: Path, fields: dict[str, str]) -> Path:
 
 
 def hidden(path: Path, how: str) -> Path:
-    """Three printed words, and two more that nobody sees."""
+    """Three printed words, and two hidden ones."""
     drawn = canvas.Canvas(str(path), pagesize=(500, 500))
     drawn.drawString(50, 440, "one two three")
     if how == "outside a clip":

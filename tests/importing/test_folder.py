@@ -206,7 +206,7 @@ def test_pages_whose_layer_and_picture_differ_are_named(tmp_path: Path, capsys: 
     said = capsys.readouterr().err
     assert "BELOW A BAR: they are still in the file: 1 (bar.pdf page 1)" in said
     assert "are scans with a few words of text over them: 1 (stamp.pdf page 1)" in said
-    assert "that nobody sees" not in said
+    assert "hidden words" not in said
     assert "99.50" in (tmp_path / "out/labels.csv").read_text()
 
 

@@ -12,7 +12,7 @@ from pfl_audit.privacy.review import review_record
 from pfl_audit.privacy.units import UNITS
 
 DOCUMENTS: dict[str, Any] = {"unit": "document", "adjacency": UNITS["document"].adjacency}
-"""What a claim for documents states other than one for providers."""
+"""Statements in which a claim for documents differs from one for providers."""
 
 
 def mechanism_of_claim(

@@ -50,7 +50,11 @@ def examine(folder: Path) -> dict[str, Any]:
         )
         return dict(found)
     except SandboxError as error:
-        reason = error.reason(f"transformers fails on it ({error.text or 'the process crashed'})")
+        reason = error.reason(
+            f"transformers fails on it ({error.text or 'the process crashed'})",
+            f"it takes more than {_MEMORY >> 30} GiB",
+            f"it takes more than {_SECONDS} s",
+        )
         raise AuditError(
             f"{folder}: configuration, tokenizer or processor cannot be opened: {reason}",
             "Save the model and its processor again with save_pretrained of the installed transformers",

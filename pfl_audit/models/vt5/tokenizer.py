@@ -99,7 +99,7 @@ def _fast(path: Path) -> Pieces:
 
 
 def without_frames(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The same without truncation, padding and special tokens around a text, which are ours to add.
+    """A ``tokenizer.json`` without truncation, padding and special tokens around a text, which are ours to add.
 
     Raises:
         UnfitTokenizerError: It has too many pieces, or one that is too long.
