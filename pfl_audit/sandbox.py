@@ -19,6 +19,7 @@ import threading
 import time
 import warnings
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -33,6 +34,8 @@ _START: Final = 120.0
 """Wall-clock seconds in which a child starts, and imports the function."""
 _PATIENCE: Final = 4
 """Wall-clock seconds per CPU second on a busy machine."""
+_IDLE: Final = 0.5
+"""CPU seconds that a child may take between two calls, such as for its garbage."""
 _PASSED_ON: Final = ("PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Variables of the environment that the interpreter needs to find itself and its libraries."""
 _ENVIRONMENT: Final = {
@@ -112,7 +115,7 @@ class Sandbox:
         self._turn = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
-        self._owner = os.getpid()
+        self._owner, self._ended, self._used = os.getpid(), False, inf
 
     def call(self, *arguments: object) -> Any:
         """Call the function in the child.
@@ -123,20 +126,33 @@ class Sandbox:
         Raises:
             SandboxError: The call failed.
         """
+        if self._owner != os.getpid() and self._turn.locked():  # by a thread that this process was forked without
+            self._turn = threading.Lock()
         with self._turn:
+            if self._is_over():
+                raise SandboxError("ended")
             served = self._child is not None and self._owner == os.getpid()
             if not served:
                 self._start()
             try:
                 return self._call(arguments)
             except SandboxError as error:
-                if self._child is not None or self._keeps_state or not served or error.kind == "time":
+                lives = self._child is not None
+                if lives or self._keeps_state or not served or self._is_over() or error.kind == "time":
                     raise
             self._start()
             return self._call(arguments)
 
+    def end(self) -> None:
+        """End the child for good, also while another thread waits for it."""
+        self._ended = True
+        self.close()
+
+    def _is_over(self) -> bool:
+        return self._ended
+
     def close(self) -> None:
-        """End the child."""
+        """End the child; the next call starts another one."""
         if self._channel is not None:
             self._channel.close()
         if self._child is not None and self._owner == os.getpid():
@@ -169,7 +185,9 @@ class Sandbox:
                 command, pass_fds=[theirs.fileno()], env=_environment(), stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
+        self._used = inf
         lacks = self._exchange([self._target, self._memory, [os.fsencode(path) for path in self._readable]], _START)
+        self._used = self._clock()
         if absent := [part for part in LOCKS if part in lacks]:
             warnings.warn(
                 f"the kernel has no {' and no '.join(absent)}: foreign files are read with limits of memory and time, "
@@ -178,33 +196,56 @@ class Sandbox:
                 stacklevel=4,
             )
         if self._first is not None:
-            self._call(self._first)
+            try:
+                self._call(self._first)
+            except SandboxError:
+                self.close()  # no later call may find it without what goes first
+                raise
 
     def _call(self, arguments: Sequence[object]) -> Any:
         if self._child is not None and hasattr(resource, "prlimit"):
-            # Set from here, and again for each call: the child cannot change its own limits.
-            used = time.clock_gettime((~self._child.pid << 3) | 2)  # CPU clock of a process, as clock_getcpuclockid
-            most = resource.getrlimit(resource.RLIMIT_CPU)[1]
-            wanted = int(used + self._seconds) + 1
-            limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-            resource.prlimit(self._child.pid, resource.RLIMIT_CPU, (limit, most))
-        return self._exchange(arguments, _PATIENCE * (self._seconds + 5))
+            self._grant(self._child.pid)
+        answer = self._exchange(arguments, _PATIENCE * (self._seconds + 5))
+        self._used = self._clock()
+        return answer
+
+    def _clock(self) -> float:
+        """CPU seconds of the child; infinite where it is gone."""
+        try:
+            return time.clock_gettime((~self._child.pid << 3) | 2) if self._child is not None else inf
+        except OSError:
+            return inf
+
+    def _grant(self, child: int) -> None:
+        """Set the limit of time from here, and again for each call: the child cannot change its own limits.
+
+        Raises:
+            SandboxError: It has ended, or has worked between two calls, as code does that ignores a limit.
+        """
+        used, most = self._clock(), resource.getrlimit(resource.RLIMIT_CPU)[1]
+        if used > self._used + _IDLE:
+            self.close()
+            raise SandboxError("ended")
+        wanted = int(used + self._seconds) + 1
+        with contextlib.suppress(ProcessLookupError):  # the exchange finds that it has ended
+            resource.prlimit(child, resource.RLIMIT_CPU, (wanted if most < 0 else min(wanted, most), most))
 
     def _exchange(self, question: object, seconds: float) -> Any:
         """Send a message to the child, and return what it answers within a wall-clock time."""
-        if self._child is None or self._channel is None:
+        child, channel = self._child, self._channel
+        if child is None or channel is None:
             raise SandboxError("ended")
         try:
-            self._channel.settimeout(seconds)
-            send(self._channel, question)
-            answer = receive(self._channel, seconds)
+            channel.settimeout(seconds)
+            send(channel, question)
+            answer = receive(channel, seconds)
         except TimeoutError as error:
             self.close()
             raise SandboxError("time") from error
         except (EOFError, OSError) as error:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(timeout=1)
-            code = self._child.returncode
+                child.wait(timeout=1)
+            code = child.returncode
             self.close()
             raise SandboxError("time" if code in (-signal.SIGXCPU, -signal.SIGKILL) else "ended") from error
         except MessageError as error:
@@ -219,7 +260,7 @@ class Sandbox:
             return value
         if status not in ("refused", "ended"):
             self.close()
-        raise SandboxError(kind, _printable(value))
+        raise SandboxError(kind, _printable(value if isinstance(value, str) else ""))
 
 
 def call_sandboxed(target: str, *arguments: object, memory: int, seconds: float, readable: Sequence[Path] = ()) -> Any:
@@ -242,10 +283,11 @@ def call_sandboxed(target: str, *arguments: object, memory: int, seconds: float,
 def _environment() -> dict[str, str]:
     """The environment of a child, which has nothing else of that of this process."""
     found = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    packages = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]  # this version of ours
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    packages = [str(Path(__file__).parents[1]), *filter(os.path.isabs, given)]  # this version of ours, and no "."
     return _ENVIRONMENT | found | {"PYTHONUSERBASE": site.getuserbase(), "PYTHONPATH": os.pathsep.join(packages)}
 
 
-def _printable(text: object) -> str:
+def _printable(text: str) -> str:
     """A text from a child that may have been taken over: one line, and nothing that a terminal obeys."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text)[:_LONGEST_REASON])
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:_LONGEST_REASON])

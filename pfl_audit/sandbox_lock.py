@@ -11,6 +11,7 @@ import ctypes
 import os
 import platform
 import struct
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -40,7 +41,9 @@ _REFUSED: Final = {
               (198, 15), (199, 16), (463, 463), (466, 466), (469, 469), (303, 264), (304, 265)),
     "limits and identity": ((160, 164), (105, 146), (106, 144), (113, 145), (114, 143), (116, 159), (117, 147),
                             (119, 149), (122, 151), (123, 152), (126, 91)),
-    "memory that outlives it": ((29, 194), (30, 196), (64, 190), (68, 186), (240, 180), (319, 279), (447, 447)),
+    "memory and queues that outlive it": (
+        (29, 194), (30, 196), (31, 195), (64, 190), (65, 193), (66, 191), (68, 186), (69, 189), (70, 188), (71, 187),
+        (220, 192), (240, 180), (241, 181), (319, 279), (447, 447)),
     "watching": ((253, None), (294, 26), (300, 262)),
     "kernel": ((425, 425), (426, 426), (427, 427), (248, 217), (249, 218), (250, 219), (321, 280), (298, 241),
                (323, 282), (103, 116), (155, 41), (161, 51), (163, 89), (164, 170), (159, 171), (227, 112),
@@ -53,14 +56,19 @@ _NEWEST: Final = 469
 """Highest number of a call that ``_REFUSED`` was written for (Linux 6.17); a newer one answers ENOSYS, as in an older
 kernel, and so does a call of the x32 interface."""
 _CLONE, _KILL, _TGKILL, _PRLIMIT = (56, 220), (62, 129), (234, 131), (302, 261)
-_OPEN, _OPENAT, _IOCTL, _FCNTL, _CLONE3, _OPENAT2 = (2, None), (257, 56), (16, 29), (72, 25), (435, 435), (437, 437)
+_OPEN, _OPENAT, _CLONE3, _OPENAT2 = (2, None), (257, 56), (435, 435), (437, 437)
+_IOCTL, _FCNTL, _PRCTL = (16, 29), (72, 25), (157, 167)
 _THREAD = 0x10000
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-_REFUSED_REQUESTS: Final = {_IOCTL: (0x5412, 0x541C), _FCNTL: (8, 10, 15)}
-"""ioctl: TIOCSTI and TIOCLINUX type into a terminal; fcntl: F_SETOWN, F_SETSIG and F_SETOWN_EX signal others."""
+_REQUESTS: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""Of ioctl, allowed: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX and FIOCLEX; others change files or terminals."""
+_COMMANDS: Final = (8, 10, 15, 1024, 1026)
+"""Of fcntl, refused: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE and F_NOTIFY signal others."""
 
 _LOAD, _EQUAL, _ABOVE, _ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
 """Instructions of classic BPF (linux/filter.h)."""
+_SIZE: Final = 8
+"""Bytes of an instruction."""
 _ALLOW, _KILL_PROCESS, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _EPERM, _ENOSYS = 1, 38
 
@@ -78,7 +86,7 @@ def landlock(readable: Iterable[Path]) -> None:
     Raises:
         LockError: The kernel has no Landlock.
     """
-    version = _call(_CREATE_RULESET, None, 0, 1)
+    version = _call(_CREATE_RULESET, None, 0, 1) if sys.platform == "linux" else 0
     if version < 1:
         raise LockError("Landlock")
     handled = _FILE_RIGHTS[max(known for known in _FILE_RIGHTS if known <= version)]
@@ -112,15 +120,15 @@ def seccomp() -> None:
     Raises:
         LockError: The kernel has no filters, or the calls of the architecture are not known here.
     """
-    known = _ARCHITECTURES.get(platform.machine())
+    known = _ARCHITECTURES.get(platform.machine()) if sys.platform == "linux" else None
     if known is None:
         raise LockError("seccomp")
     program = _program(*known)
     code = ctypes.create_string_buffer(program, len(program))
-    head = struct.pack("HP", len(program) // 8, ctypes.addressof(code))
+    head = struct.pack("HP", len(program) // _SIZE, ctypes.addressof(code))
+    _prctl(_DUMPABLE, 0)  # a core dump may be piped to a program, whatever its limit of size is
     if _prctl(_NO_NEW_PRIVS, 1) or _prctl(_SECCOMP, _FILTER, head):
         raise LockError("seccomp")
-    _prctl(_DUMPABLE, 0)  # a core dump may be piped to a program, whatever its limit of size is
 
 
 def _program(column: int, architecture: int) -> bytes:
@@ -129,8 +137,8 @@ def _program(column: int, architecture: int) -> bytes:
     absent = _step(_RETURN, _ERROR | _ENOSYS)
 
     def when(call: tuple[int, int | None], *steps: bytes) -> bytes:
-        number = call[column]
-        return b"" if number is None else _step(_EQUAL, number, 0, len(steps)) + b"".join(steps)
+        number, body = call[column], b"".join(steps)
+        return b"" if number is None else _step(_EQUAL, number, 0, len(body) // _SIZE) + body
 
     def argument(position: int, *, upper: bool = False) -> bytes:
         return _step(_LOAD, 16 + 8 * position + 4 * upper)  # both architectures are little-endian
@@ -147,9 +155,12 @@ def _program(column: int, architecture: int) -> bytes:
     out += when(_KILL, argument(0), own, refuse, allow) + when(_TGKILL, argument(0), own, refuse, allow)
     nothing = _step(_EQUAL, 0, 1, 0), refuse
     out += when(_PRLIMIT, argument(2), *nothing, argument(2, upper=True), *nothing, allow)
-    for call, requests in _REFUSED_REQUESTS.items():
-        tests = [part for request in requests for part in (_step(_EQUAL, request, 0, 1), refuse)]
-        out += when(call, argument(1), *tests, allow)
+    for call, position, values, found, other in (
+        (_IOCTL, 1, _REQUESTS, allow, refuse),
+        (_FCNTL, 1, _COMMANDS, refuse, allow),
+        (_PRCTL, 0, (_DUMPABLE,), refuse, allow),
+    ):
+        out += when(call, argument(position), *(_step(_EQUAL, one, 0, 1) + found for one in values), other)
     return out + allow
 
 

@@ -101,6 +101,8 @@ def receive(channel: socket.socket, seconds: float | None = None, *, most_files:
             return one
         if (held := one[_PLACE]) is None:
             return next(files)
+        if type(held) is not int or not 0 <= held <= len(beside) - place:
+            raise ValueError("not plain data")
         part = bytes(beside[place : place + held])
         place += held
         return _array(part, one["dtype"], one["shape"], one["fortran"]) if "dtype" in one else part
