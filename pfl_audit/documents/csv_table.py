@@ -18,12 +18,15 @@ MAX_ROWS: Final = 200_000
 MAX_COLUMNS: Final = 500
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that spreadsheets take for a formula."""
+_WESTERN: Final = "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿŒœŠšŽžŸ€£§°º«»„“”‘’–—…·¡¿´"
+_NOT_WESTERN: Final = re.compile(rf"[^\x00-\x7f{_WESTERN}\xa0]|[ÃÂ][^a-zA-Z\s]|[^\x00-\x7f\W]{{3}}")
+"""A sign that western text hardly has, UTF-8 that was cut, or three accented letters in a row."""
 _STATED: Final = re.compile(r'"?sep=([,;\t])"?[,;\t]*\r?(?:\n|$)', re.IGNORECASE)
 """First line by which Excel knows the delimiter; it is not shown and not counted as a row."""
 
 
 def csv_rows(path: Path, remedy: str) -> Iterator[list[str]]:
-    """Rows of a CSV file in UTF-8, or in Windows-1252 as Excel saves it, with commas, semicolons or tabs.
+    """Rows of a CSV file with commas, semicolons or tabs, in UTF-8, or in Windows-1252 as Excel saves it in the West.
 
     The first line may state the delimiter (``sep=;``).
 
@@ -55,10 +58,13 @@ def csv_rows(path: Path, remedy: str) -> Iterator[list[str]]:
 
 
 def _decoded(path: Path, data: bytes, remedy: str) -> str:
-    for encoding in ("utf-8-sig", "cp1252"):
-        with contextlib.suppress(UnicodeDecodeError):
-            return data.decode(encoding)
-    raise AuditError(f"{path} is neither UTF-8 nor Windows-1252 text", remedy)
+    with contextlib.suppress(UnicodeDecodeError):
+        return data.decode("utf-8-sig")
+    with contextlib.suppress(UnicodeDecodeError):
+        # Any bytes are letters in one of these code pages: another one gives runs of accents, or odd signs.
+        if not _NOT_WESTERN.search(text := data.decode("cp1252")):
+            return text
+    raise AuditError(f"{path} is neither UTF-8 nor Windows-1252 text of a western language", remedy)
 
 
 def named_cells(

@@ -17,8 +17,12 @@ Grey = NDArray[np.uint8]
 Boxes = Sequence[Sequence[float]] | NDArray[np.floating[Any]]
 """Left, top, right, bottom of each word."""
 
-_CONTRAST: Final = 16
+_CONTRAST: Final = 16.0
 """Levels of 255 between the darkest and the lightest pixel of a box, below which nothing is printed there."""
+_NOISE: Final = 10.5
+"""Times the median difference of two neighbours, likewise: ten standard deviations of the noise of a scanner."""
+_EVERY: Final = 8
+"""Rows of a picture, of which one tells its noise."""
 _DARK: Final = 128
 _LEAST_INKED: Final = 0.5
 """Share of boxes that must hold ink: an engine makes up a word now and then."""
@@ -41,7 +45,14 @@ def printed(picture: Grey, boxes: Boxes) -> Bools:
     Returns:
         bool (words,).
     """
-    return np.array([np.ptp(_part(picture, box)) >= _CONTRAST for box in boxes], dtype=bool)
+    least = _least(picture)
+    return np.array([np.ptp(_part(picture, box)) >= least for box in boxes], dtype=bool)
+
+
+def _least(picture: Grey) -> float:
+    """Contrast of print, over the noise of the paper."""
+    steps = np.abs(np.diff(picture[::_EVERY].astype(np.int16), axis=1))
+    return max(_CONTRAST, _NOISE * float(np.median(steps))) if steps.size else _CONTRAST
 
 
 def printed_words(image: PageImage, boxes: Boxes) -> Bools | None:
@@ -55,7 +66,7 @@ def printed_words(image: PageImage, boxes: Boxes) -> Bools | None:
         picture = np.asarray(image.open().convert("L"))
     except UnanswerableError:
         return None
-    return printed(picture, boxes) if np.ptp(picture) >= _CONTRAST else None
+    return printed(picture, boxes) if np.ptp(picture) >= _least(picture) else None
 
 
 def not_on_ink(found: Bools) -> bool:
@@ -93,6 +104,7 @@ def share_of_ink(picture: Grey, boxes: Boxes) -> float:
 class Unit(Enum):
     """Unit of boxes that are no shares of the page."""
 
+    UNKNOWN = auto()
     THOUSANDTHS = auto()
     PIXELS = auto()
 
@@ -103,21 +115,23 @@ class Unit(Enum):
 
 
 def unit_of(boxes: Floats, image: PageImage) -> Unit | None:
-    """The unit in which more boxes lie on the ink of a page, thousandths where none or both do; None for neither.
+    """The unit in which more boxes lie on the ink of a page; None for neither.
 
     LayoutLM and its kin take thousandths; OCR engines give pixels, which on a small page look like thousandths.
 
     Args:
         boxes: float (words, 4), some above 1.
-        image: A page that cannot be read, and a blank one, say nothing.
+        image: Of a page that cannot be read, or is blank, the unit is not known, and taken for thousandths.
     """
     try:
-        shares = {unit: boxes / unit.size(image) for unit in Unit}
+        shares = {unit: boxes / unit.size(image) for unit in (Unit.THOUSANDTHS, Unit.PIXELS)}
     except UnanswerableError:
-        return Unit.THOUSANDTHS
+        return Unit.UNKNOWN
     lying = {unit: np.clip(places, 0, 1) for unit, places in shares.items() if not _off_page(places)}
     inked = {unit: printed_words(image, places) for unit, places in lying.items()}
-    fitting = {unit: 1.0 if seen is None else float(seen.mean()) for unit, seen in inked.items()}
+    fitting = {unit: float(seen.mean()) for unit, seen in inked.items() if seen is not None}
+    if len(fitting) < len(inked):
+        return Unit.UNKNOWN
     best = max(fitting, key=lambda unit: fitting[unit], default=None)
     return best if best is not None and fitting[best] >= _LEAST_INKED else None
 

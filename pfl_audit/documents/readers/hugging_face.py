@@ -99,7 +99,7 @@ class _Table:
     pages: dict[str, Document] = field(repr=False)
     """Digest of a picture to its page: a question a row, several rows about a page."""
     unit: Unit | None = None
-    """Unit of the boxes, by the first page that has some."""
+    """Unit of the boxes, by the first page that tells it."""
 
     def page(self, row: Mapping[str, Any] | str, number: int) -> tuple[Document, list[Asked], Membership]:
         if isinstance(row, str):
@@ -141,12 +141,13 @@ class _Table:
         if not found or not values:
             return (), as_boxes([], 0)
         boxes = np.asarray(values, dtype=np.float64).reshape(-1, 4)
-        if boxes.max() <= _SHARES:
+        if not boxes.max() > _SHARES:  # nor NaN
             return found, as_boxes(boxes, len(found))
-        self.unit = self.unit or unit_of(boxes, image)
-        if self.unit is None:
+        unit = self.unit or unit_of(boxes, image)
+        if unit is None:
             raise RecordError("its boxes are neither thousandths nor pixels of its picture: no ink is in them")
-        return found, as_boxes(boxes / self.unit.size(image), len(found))
+        self.unit = None if unit is Unit.UNKNOWN else unit
+        return found, as_boxes(boxes / unit.size(image), len(found))
 
     def _image(self, row: Mapping[str, Any], number: int) -> tuple[PageImage, str]:
         column = next((name for name in _IMAGE if row.get(name) is not None), None)

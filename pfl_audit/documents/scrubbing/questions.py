@@ -98,12 +98,12 @@ def without_value(
     page = scrubbed.document
     if page.image is None or document.image is None:
         return page
-    if scrubbed.removed and document.printed is not None and not_on_ink(document.printed[list(scrubbed.removed)]):
-        return MISPLACED
     if key == "provider_name" and not (
         contains_value(document.words, value, threshold) or shows_value(lines, value, threshold)
     ):
         return IMAGE_ONLY
+    if scrubbed.removed and document.printed is not None and not_on_ink(document.printed[list(scrubbed.removed)]):
+        return MISPLACED
     return replace(page, image=page.image.blur(boxes)) if boxes else page
 
 

@@ -243,15 +243,19 @@ def test_many_threads_read_pictures_through_one_child(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(("width", "height"), [(400, 560), (800, 900), (1000, 1000)])
+@pytest.mark.parametrize("noise", [0.0, 4.0, 12.0])
 @pytest.mark.parametrize("unit", ["pixels", "thousandths", "points"])
-def test_boxes_are_in_the_unit_in_which_they_lie_on_the_ink(tmp_path: Path, width: int, height: int, unit: str) -> None:
-    page = Image.new("L", (width, height), 255)
+def test_boxes_are_in_the_unit_in_which_they_lie_on_the_ink(
+    tmp_path: Path, width: int, height: int, noise: float, unit: str
+) -> None:
+    paper = np.random.default_rng(0).normal(225, noise, (height, width))
+    page = Image.fromarray(np.clip(paper, 0, 255).astype(np.uint8))
     places = np.array([[0.2, 0.1 * line, 0.3, 0.1 * line + 0.03] for line in range(1, 9)])
     pixels = (places * [width, height, width, height]).round()
     for left, top, right, low in pixels.tolist():
-        ImageDraw.Draw(page).line((left, top, right, low), fill=0)
+        ImageDraw.Draw(page).line((left, top, right, low), fill=0, width=3)
     out = io.BytesIO()
-    page.save(out, "PNG")
+    page.save(out, "JPEG", quality=85)
     boxes = pixels if unit == "pixels" else (places * (1000 if unit == "thousandths" else [30, 60, 30, 60])).round()
     words = {"words": list("abcdefgh"), "bboxes": boxes.astype(int).tolist()}
     parquet(tmp_path / "train.parquet", [asked(0, 1, image={"bytes": out.getvalue(), "path": None}, **words)])
@@ -262,3 +266,14 @@ def test_boxes_are_in_the_unit_in_which_they_lie_on_the_ink(tmp_path: Path, widt
         ]
     else:
         assert np.allclose(corpus.documents[0].boxes, places, atol=2e-3)
+
+
+def test_a_blank_page_does_not_decide_the_unit_of_the_next(tmp_path: Path) -> None:
+    page = Image.new("L", (400, 400), 255)
+    ImageDraw.Draw(page).line((200, 200, 280, 240), fill=0, width=3)
+    out = io.BytesIO()
+    page.save(out, "PNG")
+    words = {"words": ["a"], "bboxes": [[200, 200, 280, 240]]}
+    images = [{"bytes": data, "path": None} for data in (picture(255), out.getvalue())]
+    parquet(tmp_path / "train.parquet", [asked(0, at, image=image, **words) for at, image in enumerate(images)])
+    assert np.allclose(READER.read(tmp_path, "all").documents[1].boxes, [[0.5, 0.5, 0.7, 0.6]])
