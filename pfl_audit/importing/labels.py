@@ -115,7 +115,7 @@ def read_labels(path: Path, files: Collection[str]) -> Labels:
             raise AuditError(f"{where}: its provider has another membership in an earlier row", "Label each once")
         rows[row.file] = row
         if unknown := cells.keys() - keys - set(SPECIAL):
-            _refuse_misspelt(path, unknown)
+            _refuse_misspelt(path, unknown, set(SPECIAL) - cells.keys())
             keys |= unknown
     if not rows:
         raise AuditError(f"{path} holds no row", "Give one row for each document")
@@ -136,10 +136,10 @@ def write_labels(path: Path, rows: Sequence[Row], keys: Sequence[str]) -> None:
     write_text(path, out.getvalue())
 
 
-def _refuse_misspelt(path: Path, columns: Collection[str]) -> None:
-    """Refuse a column that is almost one of the special ones: as a key it would be asked for, and its labels lost."""
+def _refuse_misspelt(path: Path, columns: Collection[str], missing: Collection[str]) -> None:
+    """Refuse a column that is almost a special one that is missing: as a key it would be asked for, its labels lost."""
     for column in sorted(columns):
-        for name in SPECIAL:
+        for name in sorted(missing):
             if OSA.distance(column, name, score_cutoff=1) == 1:
                 raise AuditError(
                     f"{path} has a column '{column:.40}', almost '{name}'",

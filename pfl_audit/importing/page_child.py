@@ -44,10 +44,10 @@ def answer(action: str, name: str, file: BinaryIO, page: int = 0, dpi: int = 0) 
         dpi: Resolution of rendered pages.
 
     Returns:
-        The number of pages, or the page: ``picture`` (bytes), ``suffix``, the ``words`` and ``boxes`` of its text
-        layer that are printed, None where it has none, ``scan``, whether a scan holds what the layer does not, and the
-        numbers of hidden words in the layer, ``hidden``, of those of them that are ``covered`` by a bar, and
-        of typed annotations that are ``undrawn``.
+        The number of pages, or the page: ``picture`` (bytes), ``lossy`` for a JPEG, the ``words`` and ``boxes`` of its
+        text layer that are printed, None where it has none, ``scan``, whether a scan holds what the layer does not, and
+        the numbers of words in the layer that nobody sees, ``hidden``, of those of them that are ``covered`` by a bar,
+        and of typed annotations that are ``undrawn``.
 
     Raises:
         RefusedError: A limit is exceeded, or the file is not of its kind.
@@ -105,7 +105,7 @@ class _Pdf:
             page = self._file[number]
         scale = min(dpi / 72, (MAX_RENDERED / (width * height)) ** 0.5)
         picture = page.render(scale=scale).to_pil().convert("RGB")
-        return {"picture": _encoded(picture, "JPEG"), "suffix": ".jpg", **_layer(page, picture), "undrawn": undrawn}
+        return {"picture": _encoded(picture, "JPEG"), "lossy": True, **_layer(page, picture), "undrawn": undrawn}
 
 
 class _Picture:
@@ -124,8 +124,7 @@ class _Picture:
             lossy = image.format == "JPEG"
             picture = _on_white(ImageOps.exif_transpose(image))
         kind = "JPEG" if lossy else "PNG"
-        suffix = ".jpg" if lossy else ".png"
-        return {"picture": _encoded(picture, kind), "suffix": suffix, **_NO_LAYER}
+        return {"picture": _encoded(picture, kind), "lossy": lossy, **_NO_LAYER}
 
 
 def _checked(count: int) -> int:

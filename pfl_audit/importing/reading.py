@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from pfl_audit.documents.corpus import Problem
 from pfl_audit.documents.document import Boxes, as_boxes
 from pfl_audit.documents.image_file import MAX_FILE
-from pfl_audit.documents.record_validation import RECORD_ERRORS, words
+from pfl_audit.documents.record_validation import MAX_WORDS, RECORD_ERRORS, words
 from pfl_audit.errors import AuditError
 from pfl_audit.files import atomic_write, sha256_json, write_text
 from pfl_audit.importing.pages import Children, SourceFile, name_problem, new_children
@@ -32,7 +32,7 @@ Words = tuple[list[str], list[list[float]]]
 """Words, and their boxes as shares of the page."""
 PICTURE: Final = re.compile(r"[0-9a-f]{32}\.(?:jpg|png)")
 """Name of a picture, by its content."""
-_FORMAT = 2
+_FORMAT = 3
 """Version of what the cache holds."""
 
 
@@ -171,7 +171,7 @@ def _workers(count: int) -> Iterator[Any]:
         pool.shutdown(wait=False, cancel_futures=True)
         for one in children:
             for child in one.values():
-                child.close()
+                child.end()
         pool.shutdown()
 
 
@@ -194,8 +194,11 @@ def _read(children: Children, work: _Work) -> ReadPage | str:
                 found = children["pages"].call("page", work.file.name, opened, work.page, settings.dpi)
         except AuditError as error:
             return error.problem.removeprefix(f"{work.file.path} ")
+        if not _is_page(found):
+            raise SandboxError("ended")
         data = found.pop("picture")
-        page = found | {"picture": f"images/{hashlib.sha256(data).hexdigest()[:32]}{found['suffix']}"}
+        suffix = ".jpg" if found.pop("lossy") else ".png"
+        page = found | {"picture": f"images/{hashlib.sha256(data).hexdigest()[:32]}{suffix}"}
         with atomic_write(work.folder / page["picture"], private=False) as file:
             file.write(data)
         _store(work.cache, key, page)
@@ -204,14 +207,26 @@ def _read(children: Children, work: _Work) -> ReadPage | str:
     by_ocr = settings.ocr == "always" or (settings.ocr == "auto" and (page["scan"] or not read))
     if by_ocr:
         by_engine = _read_ocr(children, picture, work)
-        read, places = joined(by_engine, (read, places)) if page["scan"] else by_engine
     try:
+        if by_ocr:
+            read, places = joined(by_engine, (read, places)) if page["scan"] else by_engine
         found_words = words(read)
         boxes = as_boxes(places, len(found_words))
     except RECORD_ERRORS:
         return "its words cannot be used"
     counts = {name: page[name] for name in ("hidden", "covered", "undrawn")}
     return ReadPage(work.file.name, work.page + 1, picture, found_words, boxes, by_ocr, page["scan"], **counts)
+
+
+def _is_page(found: object) -> bool:
+    """True for a page as ``page_child.answer`` returns it: a child that was taken over may answer anything."""
+    return (
+        isinstance(found, dict)
+        and found.keys() == {"picture", "lossy", "words", "boxes", "scan", "hidden", "covered", "undrawn"}
+        and isinstance(found["picture"], bytes)
+        and all(isinstance(found[name], bool) for name in ("lossy", "scan"))
+        and all(type(found[name]) is int and 0 <= found[name] <= MAX_WORDS for name in ("hidden", "covered", "undrawn"))
+    )
 
 
 def joined(read: Words, layer: Words) -> Words:
@@ -221,10 +236,11 @@ def joined(read: Words, layer: Words) -> Words:
         read: Words of the engine, and their boxes.
         layer: Those of the layer.
     """
-    words, boxes = list(read[0]), list(read[1])
-    for word, box in zip(*layer, strict=True):
-        x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-        if not any(left <= x <= right and top <= y <= low for left, top, right, low in read[1]):
+    found = as_boxes(read[1], len(read[0]))
+    words, boxes = list(read[0]), found.tolist()
+    for word, box in zip(layer[0], as_boxes(layer[1], len(layer[0])).tolist(), strict=True):
+        middle = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+        if not ((found[:, :2] <= middle) & (found[:, 2:] >= middle)).all(axis=1).any():
             words.append(word)
             boxes.append(box)
     return words, boxes

@@ -146,8 +146,9 @@ _FAST: dict[str, Callable[[], Any]] = {
         "max_input_chars_per_word": 100, "vocab": {"[PAD]": 0, "[UNK]": 1, "a": 2}}),
 }  # fmt: skip
 for name, content in _FAST.items():
-    # The library may read a table that gives no trouble.
-    DOOR.add(f"tokenizer.json {name}", _with_fast(content), *((0, 2) if name.startswith("a table") else (2,)))
+    # The library may read a table that gives no trouble, in its child.
+    codes = (0, 2) if name.startswith("a table") else (2,)
+    DOOR.add(f"tokenizer.json {name}", _with_fast(content), *codes, says=("ckpt",) if codes == (2,) else ())
 DOOR.add("tokenizer.json padding of 10^9", _with_fast(lambda: _fast(padding={
     "strategy": {"Fixed": 10**9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0,
     "pad_token": "<pad>"})), 0)  # fmt: skip

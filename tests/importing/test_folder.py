@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pfl_audit.cli.main import run
-from pfl_audit.documents.document import Membership
+from pfl_audit.documents.document import Membership, as_boxes
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.importing.reading import joined
 from tests.importing.drawn import hidden, pdf, scan, stamped
@@ -213,7 +213,9 @@ def test_pages_whose_layer_and_picture_differ_are_named(tmp_path: Path, capsys: 
 def test_words_of_a_layer_are_added_where_an_engine_read_none() -> None:
     read = ["TOTAL", "HMOOO123"], [[0.1, 0.1, 0.3, 0.2], [0.1, 0.8, 0.3, 0.9]]
     layer = ["HM000123", "faint"], [[0.1, 0.82, 0.28, 0.88], [0.6, 0.8, 0.7, 0.9]]
-    assert joined(read, layer) == (["TOTAL", "HMOOO123", "faint"], [*read[1], layer[1][1]])
+    words, boxes = joined(read, layer)
+    assert words == ["TOTAL", "HMOOO123", "faint"]
+    assert boxes == as_boxes([*read[1], layer[1][1]], 3).tolist()
 
 
 def test_an_audit_of_documents_points_to_their_import(folder: Path, capsys: Any) -> None:

@@ -115,9 +115,16 @@ def test_a_table_of_a_european_spreadsheet_is_read(tmp_path: Path, word: str) ->
     path.write_bytes(f"file;provider;member;total\na.pdf;Café Müller;{word};1.234,50 €\n".encode("cp1252"))
     row = read_labels(path, FILES).rows["a.pdf"]
     assert (row.provider, row.membership, row.values["total"]) == ("Café Müller", Membership.MEMBER, ("1.234,50 €",))
-    path.write_bytes(b"file;total\na.pdf;\x81\n")
-    with pytest.raises(AuditError, match="neither UTF-8 nor Windows-1252"):
-        read_labels(path, FILES)
+    for other in (b"\x81", "Żółć Łódź".encode("cp1250"), "Ромашка".encode("cp1251"), "Müller".encode() + b"\xe9"):
+        path.write_bytes(b"file;total\na.pdf;" + other + b"\n")
+        with pytest.raises(AuditError, match="neither UTF-8 nor Windows-1252"):
+            read_labels(path, FILES)
+
+
+@pytest.mark.parametrize("key", ["fine", "filer", "persons"])
+def test_a_key_beside_the_special_column_that_it_is_like_is_a_key(tmp_path: Path, key: str) -> None:
+    rows = read_labels(table(tmp_path, f"file,person,{key}\na.pdf,Ada,12\n"), FILES).rows
+    assert rows["a.pdf"].values == {key: ("12",)}
 
 
 def test_a_table_that_is_missing_is_a_usage_error(tmp_path: Path) -> None:
