@@ -140,6 +140,8 @@ def _account(choice: AccountSettings, *, as_json: bool, quiet: bool) -> None:
         raise UsageError("one of --epsilon and --sigma is needed, and not both", "Give the one that is known")
     if choice.trials is None and (choice.trials_drawn, choice.trials_shape) != ("fixed", 1.0):
         raise UsageError("a search is accounted by its number of trials", "Give --trials")
+    if choice.trials is not None and choice.accounting == "published":
+        raise UsageError("a search has no published figure", "Leave out --accounting")
     if kind != "poisson" and choice.unit != "provider":
         raise UsageError("only Poisson draws are accounted for documents and examples", "Leave out --unit")
     if kind != "poisson" and choice.accountant == "prv":

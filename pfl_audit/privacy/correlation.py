@@ -92,7 +92,7 @@ def optimal_strategy(rounds: int, bands: int) -> tuple[float, ...]:
     if bands > MOST_BANDS or rounds > MOST_ROUNDS:
         raise UsageError(
             f"noise of {bands} bands over {rounds} rounds cannot be planned",
-            f"Give --bands up to {MOST_BANDS}, and up to {MOST_ROUNDS} --rounds",
+            f"Give --bands 1, or up to {MOST_BANDS} over {MOST_ROUNDS:,} rounds at most",
         )
     ones, weights = np.ones(rounds), np.arange(rounds, 0, -1.0)
 

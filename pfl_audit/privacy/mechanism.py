@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pfl_audit.errors import UsageError
 from pfl_audit.privacy.accounting import Accounting, PrivacySpent, privacy_spent
-from pfl_audit.privacy.correlation import Correlation, optimal_strategy
+from pfl_audit.privacy.correlation import MOST_ROUNDS, Correlation, optimal_strategy
 from pfl_audit.privacy.guarantee import Rate, Rounds
 from pfl_audit.privacy.mechanism_parts import CODECS, AnyPart, Codec, Noise, One, Stage, Sum, said, shown
 from pfl_audit.privacy.pld import Kind
 from pfl_audit.privacy.renyi_filter import RunCost
 from pfl_audit.privacy.rounding import rounding_loss
-from pfl_audit.privacy.sampling import Sampling, clients_drawn, participations
+from pfl_audit.privacy.sampling import MOST_BANDS, Sampling, clients_drawn, participations
 from pfl_audit.privacy.units import UNITS, PrivacyUnit
 
 ADJACENCY: Final = UNITS["provider"].adjacency
@@ -199,8 +199,9 @@ class Mechanism(BaseModel):
 
         unit: PrivacyUnit = privacy.get("unit", "provider")
         if unit != "provider":
-            _require_gradients(rounds, unit)
-        bands = min(privacy.get("bands") or privacy.get("separation") or 1, rounds["rounds"])
+            _require_gradients({**rounds, **(pretraining or {})}, unit)
+        most = MOST_BANDS if rounds["rounds"] <= MOST_ROUNDS else 1
+        bands = min(privacy.get("bands") or min(privacy.get("separation") or 1, most), rounds["rounds"])
         if len(noise_strategy) != bands:
             noise_strategy = optimal_strategy(rounds["rounds"], bands)
 
@@ -232,6 +233,15 @@ class Mechanism(BaseModel):
             phases.append(phase("pretraining", pretraining["pretrain_rounds"], clip, strategy))
         phases.append(phase("questions", rounds["rounds"], privacy["clip"], rounds["strategy"]))
         return cls.model_validate({"unit": unit, "draw": _draw(mode, rounds, privacy, clients), "phases": phases})
+
+    def with_clients(self, count: int) -> Mechanism:
+        """Itself among another number of clients, such as in a test of it."""
+        return self.model_copy(update={"phases": tuple(
+            phase.model_copy(update={"parts": tuple(
+                one.model_copy(update={"clients": count}) if isinstance(one, Sum) else one for one in phase.parts
+            )})
+            for phase in self.phases
+        )})  # fmt: skip
 
     @property
     def noise(self) -> Noise:
@@ -340,7 +350,14 @@ def _require_gradients(rounds: Mapping[str, Any], unit: PrivacyUnit) -> None:
     Raises:
         UsageError: One is given.
     """
-    without = {"strategy": "fedavg", "proximal": 0.0, "local_epochs": 1, "local_steps": None}
+    without = {
+        "strategy": "fedavg",
+        "server_rate": 1e-3,
+        "proximal": 0.0,
+        "local_epochs": 1,
+        "local_steps": None,
+        **dict.fromkeys(("pretrain_strategy", "pretrain_server_rate")),
+    }
     for name, value in without.items():
         if rounds.get(name, value) != value:
             raise UsageError(

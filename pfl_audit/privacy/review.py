@@ -31,8 +31,10 @@ TOLERANCE: Final = 1e-3
 _TARGET: Final = 0.015
 """Share and number by which epsilon may miss the target of its noise."""
 _UNSTATED = "its mechanism is not stated, and the settings of the record do not determine it"
+_TARGETED, _MISSED = "the target of the noise", "another epsilon"
+_BELOW, _ENOUGH = "below that of this run", "at least that of this run"
 _ASIDE = (
-    *("for another epsilon", "for the target epsilon", "below that of this run", "at least that of this run"),
+    *(_TARGETED, _MISSED, _BELOW, _ENOUGH),
     *("poisson", "fixed-size", "schedule", "sum", "message", "valid", "published", "central-dp", "fl-dp"),
 )
 """Texts that a review prints; another may name a company."""
@@ -144,7 +146,7 @@ def _statements(record: Mapping[str, Any], stated: PrivacyGuarantee, mechanism: 
     if (over := stated.composed) is not None:
         below = stated.accounting == "valid" and over.epsilon < stated.epsilon * (1 - TOLERANCE)
         yield "privacy.composed.delta", over.delta, stated.delta
-        yield "privacy.composed.epsilon", _ASIDE[2 if below else 3], _ASIDE[3]
+        yield "privacy.composed.epsilon", _BELOW if below else _ENOUGH, _ENOUGH
     identity = record.get("identity")
     if not isinstance(identity, dict):
         return
@@ -161,7 +163,7 @@ def _statements(record: Mapping[str, Any], stated: PrivacyGuarantee, mechanism: 
     if (target := given.get("epsilon")) is not None:
         reached = mechanism.spent(stated.delta, stated.accounting).epsilon
         met = (1 - _TARGET) * target - _TARGET <= reached <= (1 + TOLERANCE) * target
-        yield "privacy.noise_multiplier", _ASIDE[1 if met else 0], _ASIDE[1]
+        yield "identity.privacy.epsilon", _TARGETED, _TARGETED if met else _MISSED
 
 
 def _accounted(stated: PrivacyGuarantee, mechanism: Mechanism) -> GuaranteeReview:

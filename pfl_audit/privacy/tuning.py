@@ -56,7 +56,8 @@ class Search:
         if self.drawn == "fixed":
             return f"{self.trials:g} trials, all of them composed"
         number = f"a number of trials drawn beforehand ({self.drawn}, mean {self.trials:g})"
-        return f"{number}, each drawn with replacement, where the best alone is released"
+        none = "; where none is drawn, something that depends on no data" if self.drawn == "poisson" else ""
+        return f"{number}, each drawn with replacement, where the best alone is released{none}"
 
     def epsilon(self, sampling: Sampling, noise_multiplier: float, delta: float, kind: Kind = "poisson") -> float:
         """Upper bound of epsilon of the released trial, at least 0.
@@ -94,12 +95,22 @@ class Search:
         return float(np.min((1 + self.shape) * ((1 - 1 / orders) * divergences - log(stop) / orders)))
 
     def _stop(self) -> float:
-        """Parameter gamma of the distribution with this mean (definition 1), between 0 and 1."""
+        """Parameter gamma of the distribution with this mean (definition 1), between 0 and 1.
+
+        Raises:
+            UsageError: No distribution of the shape has this mean.
+        """
 
         def excess(logit: float) -> float:
             return log(_mean(float(np.exp(logit)), self.shape)) - log(self.trials)
 
-        return float(np.exp(brentq(excess, log(1e-300) / 4, -1e-12, xtol=1e-13)))
+        low, high = log(1e-300) / 4, -1e-12
+        if not excess(high) < 0 < excess(low):
+            raise UsageError(
+                f"no truncated negative binomial of shape {self.shape:g} has a mean of {self.trials:g}",
+                "Give --trials-shape nearer to 0, or another --trials",
+            )
+        return float(np.exp(brentq(excess, low, high, xtol=1e-13)))
 
 
 def _mean(stop: float, shape: float) -> float:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import exp
 from typing import Final, Literal
 
+_MOST: Final = 1000
+_NOTHING: Final = 0.5
 PrivacyUnit = Literal["provider", "document", "example"]
 
 
@@ -45,13 +47,18 @@ def several_units(unit: PrivacyUnit, epsilon: float, delta: float) -> str:
     """Sentence on a guarantee for one unit where somebody has several; empty for the coarsest unit.
 
     By group privacy k units have k epsilon at delta times the sum of e^(i epsilon) for i below k (Vadhan 2017, "The
-    Complexity of Differential Privacy", lemma 2.2, without its last step). A delta near 1 says nothing.
+    Complexity of Differential Privacy", lemma 2.2, without its last step), which says nothing from 1/2 on.
     """
     words = UNITS[unit]
     if not words.coarser:
         return ""
-    together = delta * (1 + exp(min(epsilon, 700.0)))
-    said = "not bounded"
-    if together < 0.5:
-        said = f"by group privacy two have epsilon {2 * epsilon:.4g} at delta {together:.2g}, and more are not bounded"
+    most, together = 1, delta
+    while most < _MOST and (more := together + delta * exp(min(most * epsilon, 700.0))) < _NOTHING:
+        most, together = most + 1, more
+    said = (
+        f"by group privacy {most} of them have epsilon {most * epsilon:.4g} at delta {together:.2g}, and of more it "
+        "says nothing"
+        if most > 1
+        else "not bounded"
+    )
     return f"{words.coarser} with several {words.noun}s, each of which is a unit of its own: {said}"

@@ -311,8 +311,8 @@ def test_a_record_of_documents_holds_and_its_unit_is_part_of_it() -> None:
     assert found.text.endswith("for one document with all its pages and questions and not for a provider")
     several = [text for text in found.not_covered if "each of which is a unit of its own" in text]
     assert several == [
-        "a provider with several documents, each of which is a unit of its own: by group privacy two have epsilon "
-        "15.97 at delta 0.029, and more are not bounded"
+        "a provider with several documents, each of which is a unit of its own: by group privacy 2 of them have "
+        "epsilon 15.97 at delta 0.029, and of more it says nothing"
     ]
     assert review_claim({**HONEST, **DOCUMENTS, "delta": 0.1}).worth == "unknown"  # one of 4,000 documents
     assert "4000 documents" in review_claim({**HONEST, **DOCUMENTS, "delta": 0.1}).text
