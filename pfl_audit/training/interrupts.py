@@ -19,7 +19,7 @@ def held_interrupts() -> Iterator[Callable[[], bool]]:
     Raises:
         KeyboardInterrupt: One came; at the end of the block.
     """
-    waits = False
+    waits = over = False
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     main = threading.current_thread() is threading.main_thread()  # no other thread may set handlers, or gets signals
     before = {number: found for number in signals if main and callable(found := signal.getsignal(number))}
@@ -29,7 +29,7 @@ def held_interrupts() -> Iterator[Callable[[], bool]]:
         try:
             before[signal.Signals(number)](number, frame)
         except KeyboardInterrupt:
-            if waits:
+            if waits or over:
                 raise
             waits = True
 
@@ -38,6 +38,7 @@ def held_interrupts() -> Iterator[Callable[[], bool]]:
     try:
         yield lambda: waits
     finally:
+        over = True  # what comes while the handlers are put back is raised at once
         for number, found in before.items():
             signal.signal(number, found)
     if waits:

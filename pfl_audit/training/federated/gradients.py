@@ -68,7 +68,7 @@ class GradientTrainer(LocalTrainer):
             some = [batches[at][step] for at in active]
             tensors = {id(one): [copies[at][number] for at in active] for number, (_, one) in enumerate(parts)}
             losses = examples.owner_losses(some, tensors, [generators[at] for at in active])
-            losses = losses * torch.tensor([len(batch) for batch in some])
+            losses = losses * losses.new_tensor([len(batch) for batch in some])
             for at, loss in zip(active, losses.tolist(), strict=True):
                 totals[at] += loss
             finite = [place for place, at in enumerate(active) if math.isfinite(totals[at])]

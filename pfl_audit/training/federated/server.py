@@ -184,18 +184,21 @@ class Server:
         """Run the next round, and apply its update to the weights of the state; an interrupt saves whole reports."""
         task = replace(self.task(state.round + 1), absent=tuple(state.absent))
         total = state.total if state.total is not None else torch.zeros_like(state.weights)
-        saved = time.monotonic()
+        saved, whole = time.monotonic(), True
         if self.kept is not None:
             self.kept.model(task.number, state.weights)
         try:
             for report in engine.run(task, state.weights, advance, state.done):
                 with held_interrupts():
+                    whole = False  # a second interrupt may come while the report is added
                     self._add(state, task, report, total)
+                    whole = True
                     if time.monotonic() - saved > _SAVE_SECONDS:
                         state.save(self.path, self.run)
                         saved = time.monotonic()
         except KeyboardInterrupt:
-            state.save(self.path, self.run)
+            if whole:
+                state.save(self.path, self.run)
             raise
         taken = [client for client in task.clients if client not in state.absent]
         if self.plan is not None:

@@ -107,10 +107,11 @@ class Worker:
             (self.client.providers[provider], (round_number, self.client.number, self.client.tags[provider]))
             for provider in drawn
         ]
-        finished: Sum = (done, total, tally, losses, norms)
+        finished: Sum | None = (done, total, tally, losses, norms)
         try:
             for at, (update, loss) in enumerate(self._train_each(weights, jobs, done), done + 1):
                 with held_interrupts():
+                    finished = None  # a second interrupt may come while the update is added
                     whole = update if dual is None else update + dual
                     clipped, verdict = clip(whole, self._privacy.settings.clip)
                     total += clipped
@@ -122,7 +123,7 @@ class Worker:
                     if self._partial and at < len(drawn):
                         self._partial.save(round_number, self.client.number, finished)
         except KeyboardInterrupt:
-            if self._partial and finished[0] < len(drawn):
+            if self._partial and finished and finished[0] < len(drawn):
                 self._partial.save(round_number, self.client.number, finished, at_once=True)
             raise
         self._check()

@@ -255,7 +255,7 @@ def _observe(
     plan, stream = federation.plan(clients), federation.stream()
     if plan is None:
         raise AssertionError("the settings are those of a private run")
-    plan = replace(plan, mechanism=mechanism)
+    plan = replace(plan, mechanism=mechanism.with_clients(len(clients)))
     workers = {client.number: federation.worker(client, trainer, plan, stream) for client in clients}
     path = federation.out / STATE_FILE
     server = Server(federation.settings, range(count), plan, stream, path, federation.digest)

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from pfl_audit.documents.synthetic.canaries import canary_company
 from pfl_audit.privacy.canary_coins import Manifest
 from pfl_audit.privacy.document_canaries import pages_trained
 from pfl_audit.training.canaries import in_pairs
@@ -69,11 +68,6 @@ class CanaryPart:
     def to_dict(self) -> dict[str, Any]:
         """As scalars and a list."""
         return {"salt": self.salt, "commitment": self.commitment, "numbers": list(self.numbers)}
-
-    @property
-    def companies(self) -> set[str]:
-        """Names of the companies, which are providers of the client for this run."""
-        return {canary_company(number, self.salt) for number in self.numbers}
 
 
 def canaries_of(agreement: Agreement, client: int) -> int:

@@ -141,8 +141,10 @@ class FlowerClient:
         if self.agreement.privacy is None or ledger.holds(run) or (plan := self._plan) is None:
             return
         try:
-            planted = self._canaries.companies if self._canaries else set()
-            ledger.reserve(run, self._units | planted, plan.mechanism.cost(plan.settings.delta), self.config.budget_cap)
+            queries = training_queries(self.agreement, self.config, self._run, self._canaries, "")
+            own = [query for query in queries if query.document.client == self.config.number]
+            names = {unit_name(query, self._unit) for query in own}
+            ledger.reserve(run, names, plan.mechanism.cost(plan.settings.delta), self.config.budget_cap)
         except UsageError as error:
             raise RefusalError("its budget ledger refuses the run", "Its SuperNode's log says why") from error
 
