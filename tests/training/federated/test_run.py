@@ -21,7 +21,7 @@ from pfl_audit.models.vt5.training import open_training
 from pfl_audit.privacy.accounting import privacy_spent
 from pfl_audit.privacy.sampling import Sampling
 from pfl_audit.progress import Silent
-from pfl_audit.training.federated import partial, server
+from pfl_audit.training.federated import partial, server, worker
 from pfl_audit.training.federated.clients import partition
 from pfl_audit.training.federated.gaussian_mechanism import GaussianNoise
 from pfl_audit.training.federated.local import LocalTrainer
@@ -172,6 +172,48 @@ def test_sigterm_keeps_every_local_training_that_is_whole(
                 cuts += 1
                 assert cuts < 60
     assert cuts >= 2
+    whole, cut = ((federate.folder / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
+    assert whole == cut
+
+
+class Signals(tuple[Any, ...]):
+    """A tuple that sends two signals when it is read."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize(("mode", "privacy"), [("fl", None), ("fl-dp", PRIVATE)])
+def test_a_second_interrupt_keeps_no_half_added_update(
+    federate: Federate, mode: str, privacy: PrivacySettings | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both signals come after the addition to the sum, before all of the update is counted."""
+    federate("whole", mode, privacy)
+    add, norm, calls, cuts = server.Server._add, worker.norm_of, Counter[str](), 0
+
+    def interrupted() -> bool:
+        calls["done"] += 1
+        return calls["done"] in (2, 5)
+
+    def add_loudly(self: Any, state: Any, task: Any, report: Any, total: torch.Tensor) -> None:
+        loud = replace(report, losses=Signals(report.losses)) if mode == "fl" and interrupted() else report
+        add(self, state, task, loud, total)
+
+    def norm_loudly(update: torch.Tensor) -> float:
+        return sum(Signals([norm(update)])) if interrupted() else norm(update)
+
+    monkeypatch.setattr(server.Server, "_add", add_loudly)
+    monkeypatch.setattr(worker, "norm_of", norm_loudly)
+    with obeyed(signal.SIGTERM):
+        while True:
+            try:
+                federate("cut", mode, privacy, ledger=federate.folder / "cut.ledger.json")
+                break
+            except KeyboardInterrupt:
+                cuts += 1
+    assert cuts == 2
     whole, cut = ((federate.folder / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
     assert whole == cut
 
