@@ -19,6 +19,7 @@ from pfl_audit.privacy.guarantee import PrivacyGuarantee
 from pfl_audit.privacy.mechanism import Mechanism
 from pfl_audit.privacy.review import mechanism_of, review_record
 from pfl_audit.privacy.rounding import MOST_NUMBERS, levels, reach, rounding_loss
+from pfl_audit.privacy.units import several_units
 from tests.privacy.test_guarantee import HONEST
 from tests.privacy.training_records import DOCUMENTS, mechanism_of_claim, review_claim
 
@@ -303,6 +304,21 @@ def test_another_unit_than_that_of_the_mechanism_is_contradicted() -> None:
     assert worth(forged({"privacy.mechanism": gradients})) == "contradicted"
     assert worth(forged({"privacy.mechanism": gradients}, of_documents)) == "contradicted"
     assert worth(forged({"privacy.mechanism": {**mechanism, "unit": "document"}})) == "unknown"  # it does not compose
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-6), (2.0, 1e-5), (8.0, 1e-9)])
+def test_group_privacy_goes_to_the_most_units_of_which_it_says_anything(epsilon: float, delta: float) -> None:
+    deltas = [delta]
+    while deltas[-1] < 0.5:  # k units: k epsilon, and delta times the sum of exp(i epsilon) for i below k
+        deltas.append(delta * sum(exp(step * epsilon) for step in range(len(deltas) + 1)))
+    most = len(deltas) - 1
+    said = f"{most} of them have epsilon {most * epsilon:.4g} at delta {deltas[most - 1]:.2g}, and of more"
+    assert said in several_units("document", epsilon, delta)
+
+
+def test_group_privacy_says_nothing_of_two_units_at_a_large_epsilon() -> None:
+    assert several_units("example", 20.0, 1e-3).endswith("not bounded")
+    assert several_units("provider", 8.0, 1e-5) == ""
 
 
 def test_a_record_of_documents_holds_and_its_unit_is_part_of_it() -> None:

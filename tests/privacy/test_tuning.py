@@ -108,6 +108,7 @@ def test_a_fixed_number_of_trials_is_composed() -> None:
         Search(float("nan"), "poisson"),
         Search(10, "negative-binomial", -1.0),
         Search(1, "negative-binomial", 1.0),
+        Search(10, "negative-binomial", -0.99),
     ],
 )
 def test_searches_that_cannot_be_are_refused(search: Search) -> None:
@@ -122,4 +123,8 @@ def test_the_command_accounts_a_search_and_refuses_half_of_one(capsys: pytest.Ca
     assert "search    epsilon 5.495 at delta 1e-05 of a number of trials drawn beforehand (poisson, mean 10)" in said
     assert run([*asked, "--trials", "10"]) == 0
     assert "search    epsilon 8.231 at delta 1e-05 of 10 trials, all of them composed" in capsys.readouterr().out
+    assert run([*asked, "--trials", "10", "--trials-drawn", "negative-binomial", "--trials-shape", "-0.99"]) == 4
+    assert "no truncated negative binomial of shape -0.99 has a mean of 10" in capsys.readouterr().err
+    assert run([*asked, "--trials", "10", "--accounting", "published"]) == 4
+    assert "a search has no published figure" in capsys.readouterr().err
     assert run([*asked, "--trials-drawn", "poisson"]) == 4

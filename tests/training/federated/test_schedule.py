@@ -18,6 +18,7 @@ from pfl_audit.errors import UsageError
 from pfl_audit.privacy.ledger import Ledger
 from pfl_audit.privacy.mechanism import ADJACENCY, ZEROED, Mechanism
 from pfl_audit.privacy.review import review_record
+from pfl_audit.privacy.sampling import MOST_BANDS
 from pfl_audit.progress import Silent
 from pfl_audit.training.federated import server
 from pfl_audit.training.federated.canaries.report import CanaryReport, family_of, report_on
@@ -290,6 +291,8 @@ def test_the_command_accounts_for_a_schedule(capsys: pytest.CaptureFixture[str])
     out = capsys.readouterr().out
     assert "(zero out one), over 10 rounds, of which it takes part in 2 at most" in out
     assert "noise correlated over 1 rounds" in out
+    assert run(["account", "--steps", "900", "--delta", "1e-5", "--separation", "300", "--sigma", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bands"] == MOST_BANDS
 
 
 @pytest.mark.parametrize(
