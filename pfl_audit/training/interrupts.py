@@ -14,7 +14,7 @@ def held_interrupts() -> Iterator[Callable[[], bool]]:
     """A context in which an interrupt waits for the end of the block; a second one is raised where it comes.
 
     Yields:
-        Tells whether an interrupt waits.
+        A function that returns True while an interrupt waits.
 
     Raises:
         KeyboardInterrupt: One came; at the end of the block.

@@ -66,6 +66,7 @@ class Deployment:
     Args:
         folder: For their logs and for Flower's home.
         work: Folders that the apps write to; a change there is progress, as is a line of a log or a new process.
+        forks: Start apps in forks of one interpreter that has the libraries, in place of Flower's own programs.
 
     Attributes:
         home: Flower's.
@@ -74,8 +75,9 @@ class Deployment:
         peers: Whom the processes were seen talking to, in the kernel's hexadecimal.
     """
 
-    def __init__(self, folder: Path, *work: Path) -> None:
+    def __init__(self, folder: Path, *work: Path, forks: bool = True) -> None:
         self.folder = folder
+        self._forks = forks
         self.work = work
         self.home = folder / "flwr-home"
         self.home.mkdir(parents=True)
@@ -96,7 +98,7 @@ class Deployment:
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             # flower-superexec and the apps are looked up there
-            "PATH": os.pathsep.join((str(self._programs), str(BIN), os.environ["PATH"])),
+            "PATH": os.pathsep.join((*([str(self._programs)] if forks else []), str(BIN), os.environ["PATH"])),
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
             "OMP_NUM_THREADS": "1",
             "NO_PROXY": "127.0.0.1,localhost",
@@ -111,8 +113,9 @@ class Deployment:
         return self
 
     def _begin(self) -> None:
-        app_server.write_programs(self._programs, self._apps)
-        self._start("apps", "python", "-P", app_server.__file__, self._apps)
+        if self._forks:
+            app_server.write_programs(self._programs, self._apps)
+            self._start("apps", "python", "-P", app_server.__file__, self._apps)
         key = self.folder / "server.key"
         _make(
             "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "365",
@@ -171,6 +174,15 @@ class Deployment:
         files = [*logs, *(path for folder in self.work for path in folder.rglob("*"))]
         asked = sum(not any(word in line for word in _LISTED) for line in _lines(self.folder / f"{_SUPERLINK}.log"))
         return sorted(_descendants(self.pids)), [(path, _changed(path)) for path in files], asked
+
+    def kill(self, name: str) -> None:
+        """SIGKILL a process and all below it."""
+        self._started, gone = ([one for one in self._started if (one[0] == name) == wanted] for wanted in (False, True))
+        for pid in _descendants([process.pid for _, process in gone]):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for _, process in gone:
+            process.wait()
 
     @property
     def pids(self) -> list[int]:
