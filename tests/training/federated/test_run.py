@@ -146,6 +146,22 @@ def test_a_run_that_was_cut_ends_the_same(
     assert {key: whole.get(key) for key in same} == {key: cut.get(key) for key in same}
 
 
+def cuts_until_whole(federate: Federate, mode: str, privacy: PrivacySettings | None) -> int:
+    """Number of interrupts until a run ends, with the weights of the run that is called whole."""
+    cuts = 0
+    with obeyed(signal.SIGTERM):
+        while True:
+            try:
+                federate("cut", mode, privacy, ledger=federate.folder / "cut.ledger.json")
+                break
+            except KeyboardInterrupt:
+                cuts += 1
+                assert cuts < 60
+    whole, cut = ((federate.folder / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
+    assert whole == cut
+    return cuts
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mode", "privacy", "every"), [("fl", None, 2), ("fl-dp", PRIVATE, 3)])
 def test_sigterm_keeps_every_local_training_that_is_whole(
@@ -162,18 +178,7 @@ def test_sigterm_keeps_every_local_training_that_is_whole(
         return train(self, *arguments)
 
     monkeypatch.setattr(LocalTrainer, "train", interrupt)
-    cuts = 0
-    with obeyed(signal.SIGTERM):
-        while True:
-            try:
-                federate("cut", mode, privacy, ledger=federate.folder / "cut.ledger.json")
-                break
-            except KeyboardInterrupt:
-                cuts += 1
-                assert cuts < 60
-    assert cuts >= 2
-    whole, cut = ((federate.folder / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
-    assert whole == cut
+    assert cuts_until_whole(federate, mode, privacy) >= 2
 
 
 class Signals(tuple[Any, ...]):
@@ -191,7 +196,7 @@ def test_a_second_interrupt_keeps_no_half_added_update(
 ) -> None:
     """Both signals come after the addition to the sum, before all of the update is counted."""
     federate("whole", mode, privacy)
-    add, norm, calls, cuts = server.Server._add, worker.norm_of, Counter[str](), 0
+    add, norm, calls = server.Server._add, worker.norm_of, Counter[str]()
 
     def interrupted() -> bool:
         calls["done"] += 1
@@ -206,16 +211,7 @@ def test_a_second_interrupt_keeps_no_half_added_update(
 
     monkeypatch.setattr(server.Server, "_add", add_loudly)
     monkeypatch.setattr(worker, "norm_of", norm_loudly)
-    with obeyed(signal.SIGTERM):
-        while True:
-            try:
-                federate("cut", mode, privacy, ledger=federate.folder / "cut.ledger.json")
-                break
-            except KeyboardInterrupt:
-                cuts += 1
-    assert cuts == 2
-    whole, cut = ((federate.folder / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
-    assert whole == cut
+    assert cuts_until_whole(federate, mode, privacy) == 2
 
 
 @pytest.mark.slow
