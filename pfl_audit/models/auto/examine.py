@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -40,15 +41,17 @@ def examine(folder: Path) -> dict[str, Any]:
         "turn": The chat template around TURN, or None. "attention": "sdpa" or "eager", which the network can compute.
 
     Raises:
-        AuditError: It cannot be opened within the limits.
+        AuditError: It cannot be opened within the limits, or a link in it leads elsewhere.
     """
+    files = _readable(folder)
     try:
-        # The cache of a hub has links to the files of a folder.
-        files = [folder.resolve(), *(path.resolve() for path in folder.iterdir())]
         found = call_sandboxed(
             f"{__name__}:look", str(folder.absolute()), memory=_MEMORY, seconds=_SECONDS, readable=files
         )
-        return dict(found)
+        match found:
+            case {"turn": None | str() as turn, "attention": "sdpa" | "eager" as attention}:
+                return {"turn": turn, "attention": attention}
+        raise SandboxError("ended")
     except SandboxError as error:
         reason = error.reason(
             f"transformers fails on it ({error.text or 'the process crashed'})",
@@ -59,6 +62,22 @@ def examine(folder: Path) -> dict[str, Any]:
             f"{folder}: configuration, tokenizer or processor cannot be opened: {reason}",
             "Save the model and its processor again with save_pretrained of the installed transformers",
         ) from error
+
+
+def _readable(folder: Path) -> list[Path]:
+    """The folder, and the files of the cache of Hugging Face that its links lead to.
+
+    Raises:
+        AuditError: A link leads elsewhere.
+    """
+    own = Path(os.path.realpath(folder))  # unlike Path.resolve, no error at a loop
+    places = (own, own.parent.with_name("blobs")) if own.parent.name == "snapshots" else (own,)
+    files = [own]
+    for path in folder.iterdir():
+        files.append(Path(os.path.realpath(path)))
+        if not any(map(files[-1].is_relative_to, places)):
+            raise AuditError(f"{path} is a link that leads out of its folder", "Put a copy of the file in its place")
+    return files
 
 
 def look(name: str) -> dict[str, Any]:

@@ -75,6 +75,51 @@ def test_the_examination_runs_in_a_child(checkpoint: Checkpoint) -> None:
     assert found["attention"] == "sdpa"
 
 
+@pytest.mark.parametrize("target", ["/etc/hostname", "..", "config.json/../../other"])
+def test_a_link_out_of_the_folder_is_refused(copied: Checkpoint, tmp_path: Path, target: str) -> None:
+    folder = copied("t5")
+    (tmp_path / "other").touch()
+    (folder / "notes.txt").symlink_to(target)
+    with pytest.raises(AuditError, match=r"notes\.txt is a link that leads out of its folder") as caught:
+        examine(folder)
+    assert caught.value.remedy == "Put a copy of the file in its place"
+
+
+@pytest.mark.parametrize(("cache", "allowed"), [("snapshots", True), ("others", False)])
+def test_links_into_the_cache_of_hugging_face_are_followed(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str, allowed: bool
+) -> None:
+    blobs, folder = tmp_path / "model/blobs", tmp_path / "model" / cache / "0a1b"
+    shutil.copytree(checkpoint("t5"), blobs)
+    folder.mkdir(parents=True)
+    for path in blobs.iterdir():
+        (folder / path.name).symlink_to(f"../../blobs/{path.name}")
+    asked: list[Path] = []
+
+    def call(*_: object, readable: list[Path], **__: object) -> object:
+        asked.extend(readable)
+        return {"turn": None, "attention": "sdpa"}
+
+    monkeypatch.setattr("pfl_audit.models.auto.examine.call_sandboxed", call)
+    if allowed:
+        examine(folder)
+        assert set(asked) == {folder, *blobs.iterdir()}
+        return
+    with pytest.raises(AuditError, match="leads out of its folder"):
+        examine(folder)
+
+
+@pytest.mark.parametrize(
+    "answer", [None, [], {}, {"turn": 3, "attention": "sdpa"}, {"turn": None, "attention": "evil/kernel"}]
+)
+def test_a_forged_answer_of_the_child_is_refused(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, answer: object
+) -> None:
+    monkeypatch.setattr("pfl_audit.models.auto.examine.call_sandboxed", lambda *_, **__: answer)
+    with pytest.raises(AuditError, match="cannot be opened"):
+        examine(checkpoint("t5"))
+
+
 @pytest.mark.slow
 def test_a_chat_template_that_never_ends_costs_one_line(copied: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, many = copied("llama"), "{% for a in range(90000) %}"
