@@ -194,16 +194,18 @@ def _undrawn(page: Any) -> int:
 
 
 def _raster(page: Any) -> float:
-    """Share of the page that its largest picture covers."""
+    """Area of the pictures as a share of the page; those in a form object have its coordinates."""
     from pypdfium2 import PdfiumError, raw
 
     width, height = page.get_size()
-    largest = 0.0
-    for picture in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):
+    area = 0.0
+    for part in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):
         with contextlib.suppress(PdfiumError):
-            left, low, right, high = picture.get_bounds()
-            largest = max(largest, (right - left) * (high - low) / (width * height))
-    return largest
+            box = part.get_bounds()
+            while (part := part.container) is not None:
+                box = part.get_matrix().on_rect(*box)
+            area += (box[2] - box[0]) * (box[3] - box[1])
+    return area / (width * height)
 
 
 def _text_layer(page: Any) -> tuple[list[str], list[list[float]]] | None:

@@ -71,10 +71,35 @@ def hidden(path: Path, how: str) -> Path:
     return path
 
 
-def stamped(path: Path, scanned: str, stamp: str) -> Path:
-    """A scan of the whole page with a line of text over it."""
+def stamped(path: Path, scanned: str, stamp: str, how: str = "whole") -> Path:
+    """A scan of the whole page, as it is, in strips or in a form object, with a line of text over it."""
     drawn = canvas.Canvas(str(path), pagesize=(480, 400))
-    drawn.drawImage(ImageReader(picture(scanned)), 0, 0, 480, 400)
+    page = picture(scanned)
+    if how == "strips":
+        for top in range(0, 400, 50):
+            drawn.drawImage(ImageReader(page.crop((0, top, 480, top + 50))), 0, 350 - top, 480, 50)
+    elif how == "form":
+        drawn.beginForm("scan", 0, 0, 48, 40)
+        drawn.drawImage(ImageReader(page), 0, 0, 48, 40)
+        drawn.endForm()
+        drawn.scale(10, 10)
+        drawn.doForm("scan")
+        drawn.scale(0.1, 0.1)
+    else:
+        drawn.drawImage(ImageReader(page), 0, 0, 480, 400)
     drawn.drawString(200, 20, stamp)
+    drawn.save()
+    return path
+
+
+def letterhead(path: Path, line: str) -> Path:
+    """A page inside a form object: a line of text, a small logo, and a drawing."""
+    drawn = canvas.Canvas(str(path), pagesize=(480, 400))
+    drawn.beginForm("page", 0, 0, 480, 400)
+    drawn.drawImage(ImageReader(picture("LOGO", (120, 100))), 10, 330, 60, 50)
+    drawn.drawString(200, 20, line)
+    drawn.rect(50, 100, 300, 100, fill=1)
+    drawn.endForm()
+    drawn.doForm("page")
     drawn.save()
     return path

@@ -10,7 +10,7 @@ from pfl_audit.documents.page_ink import printed, share_of_ink, under_bars
 from pfl_audit.importing import page_child
 from pfl_audit.importing.page_child import MAX_PAGES, in_8_bits
 from pfl_audit.sandbox import RefusedError
-from tests.importing.drawn import form, hidden, pdf, picture, stamped
+from tests.importing.drawn import form, hidden, letterhead, pdf, picture, stamped
 
 
 def answer(action: str, path: str, *page: int) -> Any:
@@ -92,7 +92,7 @@ def test_values_in_the_fields_of_a_form_are_words_and_ink(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("how", ["render mode", "white", "camouflage", "bar", "white bar", "outside a clip", "shown"])
-def test_words_that_nobody_sees_are_left_out_and_counted(tmp_path: Path, how: str) -> None:
+def test_hidden_words_are_left_out_and_counted(tmp_path: Path, how: str) -> None:
     page = answer("page", str(hidden(tmp_path / "a.pdf", how)), 0, 144)
     if how == "shown":
         assert page["words"] == ["one", "two", "three", "secret", "name"]
@@ -108,11 +108,19 @@ def test_light_print_on_a_dark_ground_is_seen() -> None:
     assert under_bars(dark, [[0.6, 0.4, 0.9, 0.6]]).tolist() == [True]
 
 
-def test_a_stamp_over_a_scan_is_not_the_text_of_the_scan(tmp_path: Path) -> None:
-    page = answer("page", str(stamped(tmp_path / "a.pdf", "INVOICE 4711\nTOTAL 12.50", "HM000123 Page 1 of 3")), 0, 72)
+@pytest.mark.parametrize("how", ["whole", "strips", "form"])
+def test_a_stamp_over_a_scan_is_not_the_text_of_the_scan(tmp_path: Path, how: str) -> None:
+    path = stamped(tmp_path / "a.pdf", "INVOICE 4711\nTOTAL 12.50", "HM000123 Page 1 of 3", how)
+    page = answer("page", str(path), 0, 72)
     assert page["words"] == ["HM000123", "Page", "1", "of", "3"]
     assert page["scan"]
-    assert not answer("page", str(pdf(tmp_path / "b.pdf", ["HM000123 Page 1 of 3"])), 0, 72)["scan"]
+
+
+def test_a_page_without_a_large_picture_is_no_scan(tmp_path: Path) -> None:
+    assert not answer("page", str(pdf(tmp_path / "a.pdf", ["HM000123 Page 1 of 3"])), 0, 72)["scan"]
+    page = answer("page", str(letterhead(tmp_path / "b.pdf", "HM000123 Page 1 of 3")), 0, 72)
+    assert page["words"] == ["HM000123", "Page", "1", "of", "3"]
+    assert not page["scan"]
 
 
 def test_a_layer_that_has_the_ink_of_a_scan_is_its_text() -> None:
