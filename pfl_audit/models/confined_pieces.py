@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import inf
 from typing import Any, Literal
 
 from pfl_audit.errors import AuditError
@@ -21,6 +22,9 @@ _SECONDS_A_LETTER = 1e-4
 """A hundred times the need."""
 _MOST_OUT = 64
 """Pieces that a letter may become, and letters that a piece may become."""
+_ROOM = {"sentencepiece": (64, 4 << 20), "file": (256, 1 << 20), "unigram": (inf, 0)}
+"""Largest size of a kind of content: for each piece, and beside the pieces, such as for tables of rules."""
+_PROBE = "\n"
 
 Kind = Literal["sentencepiece", "file", "unigram"]
 
@@ -48,25 +52,39 @@ class Pieces:
     def __init__(self, kind: Kind, content: bytes | str, where: str, names: Sequence[str] = ()) -> None:
         self._where = where
         self._child = _child(kind, content)
+        a_piece, beside = _ROOM[kind]
         try:
-            found = self._child.call("describe", list(names))
+            match self._child.call("describe", list(names)):
+                case {"size": int() as size, "ids": dict() as ids, "special": [_, _, _] as special}:
+                    self.size, self.ids, self.special = size, ids, tuple(special)
+                case _:
+                    raise SandboxError("ended")
+            if not (0 <= size <= MOST_PIECES and len(content) <= a_piece * size + beside):
+                raise SandboxError("refused", "it has too many pieces, or is too large for those that it has")
+            if not self._are_ids(list(ids.values())):
+                raise SandboxError("ended")
         except SandboxError as error:
+            self._child.close()
             raise UnfitTokenizerError(error.reason()) from error
-        self.size = int(found["size"])
-        self.ids = {str(name): int(token) for name, token in found["ids"].items()}
-        self.special = tuple(found["special"])
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Ids of texts; a call for many texts takes little longer than one for one."""
-        return [tuple(ids) for ids in self._ask("encode", texts)]
+        return [tuple(ids) for ids in self._ask("encode", texts, self._are_ids)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids."""
-        return str(self._ask("decode", [ids])[0])
+        return str(self._ask("decode", [ids], lambda text: isinstance(text, str))[0])
 
-    def _ask(self, what: str, value: object) -> Any:
+    def _are_ids(self, found: object) -> bool:
+        return isinstance(found, list) and all(type(one) is int and 0 <= one < self.size for one in found)
+
+    def _ask(self, what: str, values: Sequence[object], fits: Callable[[object], bool]) -> list[Any]:
+        """What a child, which may have been taken over, answers to each of the values."""
         try:
-            return self._child.call(what, value)
+            found = self._child.call(what, values)
+            if not (isinstance(found, list) and len(found) == len(values) and all(map(fits, found))):
+                raise SandboxError("ended")
+            return found
         except SandboxError as error:
             why = error.text if error.kind == "refused" else "they crash, or take too much time or memory"
             raise AuditError(
@@ -90,8 +108,7 @@ class _SentencePieces:
 
     def describe(self, names: list[str]) -> dict[str, Any]:
         model = self._model
-        if (size := int(model.GetPieceSize())) > MOST_PIECES:
-            raise RefusedError("it has too many pieces")
+        size = int(model.GetPieceSize())
         ids = {name: token for name in names if model.IdToPiece(token := model.PieceToId(name)) == name}
         control = {model.IdToPiece(token): token for token in range(size) if model.IsControl(token)}
         special = [model.pad_id(), model.eos_id(), model.unk_id()]
@@ -110,6 +127,7 @@ class _FastPieces:
 
         self._model: Any = Tokenizer.from_str(content)
         self._model.encode_special_tokens = True
+        self.encode(_PROBE)  # the library does not check a table before it is used
 
     def describe(self, names: list[str]) -> dict[str, Any]:
         known = self._model.get_vocab()
@@ -160,7 +178,7 @@ class _Unigram:
 _BLANK = "\u2581"
 _KINDS = {"sentencepiece": _SentencePieces, "file": _FastPieces, "unigram": _Unigram}
 _opened: list[Any] = []
-_letters: list[int] = []
+_letters = [0]
 
 
 def answer(what: str, value: Any) -> Any:
@@ -178,12 +196,12 @@ def answer(what: str, value: Any) -> Any:
     work = getattr(_opened[0], what)
     out = []
     for one in value:
-        _letters.append(len(one))
+        _letters[0] += len(one)
         signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS_A_TEXT)  # ends the process
         out.append(work(one))
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         if len(out[-1]) > _MOST_OUT * (len(one) + 16):
             raise RefusedError("they make too much of a text")
-    if time.process_time() > _SECONDS + _SECONDS_A_LETTER * sum(_letters):
+    if time.process_time() > _SECONDS + _SECONDS_A_LETTER * _letters[0]:
         raise RefusedError("they take too long")
     return out

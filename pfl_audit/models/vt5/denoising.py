@@ -23,8 +23,7 @@ def denoised(inputs: InputBuilder, document: Document, task: Task, form: Form, r
     first = inputs.config.markers
     if first is None:
         raise ValueError("the network has no tokens of self-pretraining")
-    encode = inputs.tokenizer.encode
-    words = [encode(word.lower()) for word in document.words]
+    words = inputs.tokenizer.encode_all([word.lower() for word in document.words])
     units: list[tuple[int, tuple[int, ...]]]
     if form is Form.PAPER:
         units = [(number, (token,)) for number, tokens in enumerate(words) for token in tokens]
@@ -38,7 +37,7 @@ def denoised(inputs: InputBuilder, document: Document, task: Task, form: Form, r
         draw_masked(task, len(units), rng),
         first=first,
         form=form,
-        prompt=encode(PROMPTS[task]) if form is Form.CODE else (),
+        prompt=inputs.tokenizer.encode(PROMPTS[task]) if form is Form.CODE else (),
         room=inputs.config.max_input_tokens - 1,
     )
     rows = np.concatenate([box_indices(boxes, inputs.config), np.zeros((1, 4), np.int64)])  # NO_BOX is the last

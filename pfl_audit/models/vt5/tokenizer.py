@@ -21,8 +21,6 @@ PAD, EOS, UNK = 0, 1, 2
 """T5's special tokens; everything that reads a VT5 relies on these numbers."""
 
 _MOST_ADDED = 10_000
-_MOST_KNOWN = 1 << 16
-"""Texts whose ids are kept."""
 # What transformers 4 did to decoded text before it was scored.
 _CLEAN_UP = ((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
              (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"))  # fmt: skip
@@ -36,7 +34,6 @@ class Tokenizer:
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
-        self._known: dict[str, tuple[int, ...]] = {}
 
     @classmethod
     def open(cls, folder: Path) -> Tokenizer:
@@ -65,13 +62,10 @@ class Tokenizer:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Ids of texts; those that are new are cut in one call."""
-        if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
-            if len(self._known) > _MOST_KNOWN:
-                self._known.clear()
-                return self.encode_all(texts)
-            self._known |= zip(new, self._pieces.encode(new), strict=True)
-        return [self._known[text] for text in texts]
+        """Ids of texts, each of which is cut once, in one call."""
+        different = list(dict.fromkeys(texts))
+        ids = dict(zip(different, self._pieces.encode(different), strict=True))
+        return [ids[text] for text in texts]
 
     def decode(self, ids: list[int]) -> str:
         """Text of an answer: special tokens and unknown numbers left out, cleaned up as the reference does."""

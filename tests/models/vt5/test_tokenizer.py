@@ -56,11 +56,25 @@ def test_here_and_in_a_child_the_pieces_are_those_of_the_file(tmp_path: Path, ch
     assert tokenizer.decode([3, 0, 1, 99]) == plain.decode([3])
 
 
+def test_each_text_is_cut_once_and_none_is_kept() -> None:
+    calls: list[list[str]] = []
+
+    class Counting:
+        def encode(self, texts: list[str]) -> list[tuple[int, ...]]:
+            calls.append(texts)
+            return [(len(text),) for text in texts]
+
+    tokenizer = Tokenizer(Counting())  # type: ignore[arg-type]
+    for _ in range(2):
+        assert tokenizer.encode_all(["a", "bc", "a"]) == [(1,), (2,), (1,)]
+    assert calls == [["a", "bc"]] * 2
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: {"normalizer": replace({"Regex": "."}, "a" * (20 << 20))},
+        lambda: {"normalizer": sequence(*[replace({"Regex": "."}, "a" * many) for many in (26, 800_000)])},
         lambda: {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a|a?)+$"}, "behavior": "Isolated",
                                    "invert": False}},
         lambda: {"normalizer": sequence(*[replace({"String": "a"}, "a" * 20)] * 3)},
