@@ -86,7 +86,7 @@ class PageImage:
 
     def _ask(self, action: str) -> tuple[int, int, bytes]:
         with _readable(self.path), self.file() as file:
-            width, height, pixels = _CHILD.call(action, file.read() if self.stored else file)
+            width, height, pixels = _sized(_CHILD.call(action, file.read() if self.stored else file))
             if action == "page" and len(pixels) != 3 * width * height:
                 raise ValueError("other pixels than its header declares")
             return width, height, pixels
@@ -144,10 +144,17 @@ def blur(
 def size_of(picture: bytes) -> tuple[int, int] | None:
     """Width and height by the header of a picture; None of what is no picture."""
     try:
-        width, height, _ = _CHILD.call("size", picture)
-    except (SandboxError, TypeError, ValueError):
+        return _sized(_CHILD.call("size", picture))[:2]
+    except (SandboxError, ValueError):
         return None
-    return int(width), int(height)
+
+
+def _sized(answer: object) -> tuple[int, int, bytes]:
+    """Width, height and pixels, as a child answers that was not taken over."""
+    match answer:
+        case [int() as width, int() as height, bytes() as pixels] if width > 0 and height > 0:
+            return width, height, pixels
+    raise ValueError("no picture")
 
 
 @contextlib.contextmanager
@@ -163,7 +170,7 @@ def _readable(path: Path) -> Iterator[None]:
         raise _unusable(path, f"it {error.problem.removeprefix(f'{path} ')}") from error
     except SandboxError as error:
         raise _unusable(path, error.reason("it is no image that can be read")) from error
-    except (TypeError, ValueError) as error:  # the child was taken over, or changed the size in its header
+    except ValueError as error:  # the child was taken over, or changed the size in its header
         raise _unusable(path, "it is no image that can be read") from error
 
 

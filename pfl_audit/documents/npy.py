@@ -70,7 +70,7 @@ def _restored(row: Any, shared: list[Any]) -> Any:
     if not isinstance(row, dict):
         return row
     for name, value in row.items():
-        if isinstance(value, dict) and isinstance(number := value.get(SHARED), int) and number < len(shared):
+        if isinstance(value, dict) and isinstance(number := value.get(SHARED), int) and 0 <= number < len(shared):
             row[name] = shared[number]
         elif not isinstance(value, str | int | float | None):
             shared.append(value)
@@ -79,7 +79,14 @@ def _restored(row: Any, shared: list[Any]) -> Any:
 
 def _call(child: Sandbox, *arguments: Path | BinaryIO) -> Any:
     try:
-        return child.call(*arguments[1:])
+        found = child.call(*arguments[1:])
+        if not isinstance(found, list | None):
+            raise SandboxError("ended")
+        return found
     except SandboxError as error:
-        reason = error.reason(f"it is damaged ({error.text or 'the reader ended'})")
+        reason = error.reason(
+            f"it is damaged ({error.text or 'the reader ended'})",
+            "it needs more memory than a file of its size may use",
+            "it takes longer than a file of its size may take",
+        )
         raise AuditError(f"{arguments[0]} cannot be read: {reason}", _REMEDY) from error

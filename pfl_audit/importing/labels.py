@@ -200,6 +200,8 @@ def _spreadsheet(path: Path) -> Iterator[list[str]]:
     try:
         with open_input(path, limit=MAX_FILE, remedy=remedy) as file:
             rows = call_sandboxed("pfl_audit.importing.table_child:answer", file, memory=1024 * MIB, seconds=20)
+        if not (isinstance(rows, list) and all(isinstance(row, list) and {*map(type, row)} <= {str} for row in rows)):
+            raise SandboxError("ended")
     except SandboxError as error:
         raise AuditError(f"{path} cannot be read: {error.reason('it is no spreadsheet')}", remedy) from error
     yield from rows

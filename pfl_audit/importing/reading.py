@@ -22,6 +22,7 @@ from pfl_audit.documents.image_file import MAX_FILE
 from pfl_audit.documents.record_validation import MAX_WORDS, RECORD_ERRORS, words
 from pfl_audit.errors import AuditError
 from pfl_audit.files import atomic_write, sha256_json, write_text
+from pfl_audit.importing.page_child import MAX_PAGES
 from pfl_audit.importing.pages import Children, SourceFile, name_problem, new_children
 from pfl_audit.inputs import is_regular, open_input, read_bytes, read_json, sha256_input
 from pfl_audit.progress import Progress
@@ -179,7 +180,10 @@ def _look(children: Children, file: SourceFile) -> tuple[int, str] | str:
     try:
         digest = sha256_input(file.path, limit=MAX_FILE)
         with open_input(file.path, limit=MAX_FILE) as opened:
-            return int(children["pages"].call("count", file.name, opened)), digest
+            count = children["pages"].call("count", file.name, opened)
+        if type(count) is not int or not 1 <= count <= MAX_PAGES:
+            raise SandboxError("ended")
+        return count, digest
     except AuditError as error:
         return error.problem.removeprefix(f"{file.path} ")
 
@@ -205,8 +209,7 @@ def _read(children: Children, work: _Work) -> ReadPage | str:
     picture = work.folder / page["picture"]
     read, places = page["words"] or [], page["boxes"] or []
     by_ocr = settings.ocr == "always" or (settings.ocr == "auto" and (page["scan"] or not read))
-    if by_ocr:
-        by_engine = _read_ocr(children, picture, work)
+    by_engine = _read_ocr(children, picture, work) if by_ocr else ([], [])
     try:
         if by_ocr:
             read, places = joined(by_engine, (read, places)) if page["scan"] else by_engine
@@ -225,6 +228,7 @@ def _is_page(found: object) -> bool:
         and found.keys() == {"picture", "lossy", "words", "boxes", "scan", "hidden", "covered", "undrawn"}
         and isinstance(found["picture"], bytes)
         and all(isinstance(found[name], bool) for name in ("lossy", "scan"))
+        and all(isinstance(found[name], list | None) for name in ("words", "boxes"))
         and all(type(found[name]) is int and 0 <= found[name] <= MAX_WORDS for name in ("hidden", "covered", "undrawn"))
     )
 
@@ -254,8 +258,11 @@ def _read_ocr(children: Children, picture: Path, work: _Work) -> Words:
     key = sha256_json(["ocr", _FORMAT, digest, language, version("rapidocr"), version("onnxruntime")])
     found = _cached(work.cache, key)
     if found is None:
-        read, boxes = children["ocr"].call(data, language)
-        found = {"words": read, "boxes": boxes}
+        match children["ocr"].call(data, language):
+            case [list() as read, list() as boxes]:
+                found = {"words": read, "boxes": boxes}
+            case _:
+                raise SandboxError("ended")
         _store(work.cache, key, found)
     return found["words"], found["boxes"]
 

@@ -133,8 +133,26 @@ def test_pictures_of_all_threads_are_decoded_by_one_child(tmp_path: Path, monkey
     assert len(started) == 1
 
 
-def test_a_child_that_was_taken_over_cannot_make_a_large_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "forged",
+    [
+        [1 << 20, 1 << 20, b""],
+        [2, 2, "x" * 12],
+        [2, 2, [0] * 12],
+        [-2, -2, b"x" * 12],
+        [2.0, 2, b"x" * 12],
+        [2, 2],
+        None,
+    ],
+)
+def test_a_forged_page_is_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forged: object) -> None:
     noise().save(tmp_path / "x.png")
-    monkeypatch.setattr(images._CHILD, "call", lambda *_: [1 << 20, 1 << 20, b""])
+    monkeypatch.setattr(images._CHILD, "call", lambda *_: forged)
     with pytest.raises(UnanswerableError, match="no image that can be read"):
         PageImage(tmp_path / "x.png").open()
+
+
+@pytest.mark.parametrize("forged", [None, [1], ["1", "1", b""], [0, 1, b""], [1, -1, b""]])
+def test_a_forged_size_is_none(monkeypatch: pytest.MonkeyPatch, forged: object) -> None:
+    monkeypatch.setattr(images._CHILD, "call", lambda *_: forged)
+    assert images.size_of(b"") is None

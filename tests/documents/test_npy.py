@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pfl_audit.documents.npy import read_object_arrays
-from pfl_audit.documents.npy_rows import next_rows
+from pfl_audit.documents.npy_rows import SHARED, next_rows
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.sandbox import RefusedError, SandboxError
 from tests.oracles.imdb import read_object_array as numpy_reads
@@ -129,6 +129,31 @@ def test_many_rows_come_in_pieces(tmp_path: Path) -> None:
     assert read_object_array(save(tmp_path / "x.npy", *rows)) == rows
 
 
+@pytest.mark.parametrize("number", [-1, 1, "0", None, 0.0])
+def test_a_row_shares_the_values_of_earlier_ones_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: object
+) -> None:
+    pieces = iter([[{"a": ["x"]}, {"b": {SHARED: number}}], None])
+    monkeypatch.setattr("pfl_audit.documents.npy.Sandbox.call", lambda *_: next(pieces))
+    assert read_object_array(save(tmp_path / "x.npy", {})) == [{"a": ["x"]}, {"b": {SHARED: number}}]
+
+
+@pytest.mark.parametrize("forged", [3, "rows", {"a": 1}])
+def test_forged_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forged: object) -> None:
+    monkeypatch.setattr("pfl_audit.documents.npy.Sandbox.call", lambda *_: forged)
+    with pytest.raises(AuditError, match="cannot be read: it is damaged"):
+        read_object_array(save(tmp_path / "x.npy", {}))
+
+
+def test_a_file_that_takes_too_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(*_: object) -> None:
+        raise SandboxError("time")
+
+    monkeypatch.setattr("pfl_audit.documents.npy.Sandbox.call", call)
+    with pytest.raises(AuditError, match=r"x\.npy cannot be read: it takes longer than a file of its size may take"):
+        read_object_array(save(tmp_path / "x.npy", {}))
+
+
 def test_several_files(tmp_path: Path) -> None:
     files = [save(tmp_path / f"{name}.npy", {"a": name}, {"b": name}) for name in "xy"]
     found = list(read_object_arrays(files))
@@ -189,7 +214,7 @@ def test_a_file_with_other_bytes_is_read_or_refused(
 def test_a_large_number_in_the_memo_costs_no_memory(tmp_path: Path) -> None:
     """Python's unpickler makes room for as many objects as the number says."""
     path = save_pickle(tmp_path / "x.npy", b"\x80\x02]r" + struct.pack("<I", 1_600_000_000) + b".")
-    with pytest.raises(AuditError, match="needs too much memory"):
+    with pytest.raises(AuditError, match="needs more memory than a file of its size may use"):
         read_object_array(path)
 
 

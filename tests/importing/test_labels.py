@@ -109,6 +109,13 @@ def test_a_bad_table_is_one_line_that_names_the_row_and_no_value(tmp_path: Path,
     assert "Acme" not in str(error.value)
 
 
+@pytest.mark.parametrize("forged", [None, 3, ["file"], [["file"], [3]], [["file"], None]])
+def test_a_forged_spreadsheet_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forged: object) -> None:
+    monkeypatch.setattr("pfl_audit.importing.labels.call_sandboxed", lambda *_, **__: forged)
+    with pytest.raises(AuditError, match="it is no spreadsheet"):
+        read_labels(table(tmp_path, "", "labels.xlsx"), FILES)
+
+
 @pytest.mark.parametrize("word", ["ja", "Oui", "sí", "TRUE", "y"])
 def test_a_table_of_a_european_spreadsheet_is_read(tmp_path: Path, word: str) -> None:
     path = tmp_path / "labels.csv"

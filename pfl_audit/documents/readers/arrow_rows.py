@@ -18,6 +18,8 @@ _CHILD: Final = Sandbox("pfl_audit.documents.readers.arrow_child:answer", memory
 """For all files: one for each would start with nearly every picture. pyarrow maps or reserves address space rather than
 filling it."""
 
+_REMEDY: Final = "Get it from the data set again"
+
 
 @dataclass(frozen=True)
 class StoredImage:
@@ -57,8 +59,11 @@ def head(file: Path) -> tuple[int, list[str], str]:
         AuditError: The file cannot be read.
         UsageError: pyarrow is missing.
     """
-    found = call("head", file)
-    return found["rows"], found["columns"], found["metadata"]
+    match call("head", file):
+        case {"rows": int() as count, "columns": list() as columns, "metadata": str() as metadata}:
+            if {*map(type, columns)} <= {str}:
+                return count, columns, metadata
+    raise AuditError(f"{file} cannot be read: it is damaged", _REMEDY)
 
 
 def rows(file: Path, count: int, columns: Collection[str]) -> Iterator[dict[str, Any] | str]:
@@ -70,8 +75,8 @@ def rows(file: Path, count: int, columns: Collection[str]) -> Iterator[dict[str,
     at = 0
     while at < count:
         batch = call("rows", file, at, tuple(columns))
-        if not batch:
-            raise AuditError(f"{file} cannot be read: it holds fewer rows than its header declares", "Get it again")
+        if not (isinstance(batch, list) and batch):
+            raise AuditError(f"{file} cannot be read: it holds fewer rows than its header declares", _REMEDY)
         yield from batch
         at += len(batch)
 
@@ -91,4 +96,4 @@ def call(action: str, file: Path, start: int = 0, columns: tuple[str, ...] = ())
             return _CHILD.call(action, name, opened, start, columns)
     except SandboxError as error:
         reason = error.reason("it is damaged, or no file of its kind")
-        raise AuditError(f"{file} cannot be read: {reason}", "Get it from the data set again") from error
+        raise AuditError(f"{file} cannot be read: {reason}", _REMEDY) from error

@@ -202,6 +202,29 @@ def test_two_memberships_of_a_provider(tmp_path: Path) -> None:
         READER.read(tmp_path, "all")
 
 
+@pytest.mark.parametrize(
+    ("action", "forged"),
+    [
+        ("head", None),
+        ("head", {}),
+        ("head", {"rows": "1", "columns": ["words"], "metadata": ""}),
+        ("head", {"rows": 1, "columns": [["words"]], "metadata": ""}),
+        ("head", {"rows": 1, "columns": ["words"], "metadata": b""}),
+        ("rows", None),
+        ("rows", 3),
+        ("rows", {"a": 1}),
+    ],
+)
+def test_a_forged_answer_of_the_child_costs_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, forged: object
+) -> None:
+    parquet(tmp_path / "a.parquet", [asked(1, 1)])
+    call = arrow_rows._CHILD.call
+    monkeypatch.setattr(arrow_rows._CHILD, "call", lambda what, *rest: forged if what == action else call(what, *rest))
+    (problem,) = READER.read(tmp_path, "all").problems
+    assert "cannot be read: it" in problem.reason
+
+
 def test_pyarrow_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet(tmp_path / "a.parquet", [asked(1, 1)])
     monkeypatch.setattr("pfl_audit.documents.readers.arrow_rows.find_spec", lambda name: None)
