@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -23,7 +23,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE = 5.0
 """Seconds in which further signals are ignored, so that the shutdown is not interrupted."""
 _last = -_GRACE
-_COMMAND = re.compile(r"(?:\A|[\r\n])\s*:(?=:)|##(?=\[)")
+_COMMAND = re.compile(r"(?:\A|[\r\n])[^\S\r\n]*:(?=:)|##(?=\[)")
 """Beginning of a command to GitHub's runner: ``::name`` at the start of a line, ``##[name]`` anywhere."""
 
 
@@ -50,11 +50,20 @@ def mute_commands() -> None:
     """In a job of GitHub, write nothing that its runner takes for a command: titles may come from elsewhere."""
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for stream in filter(None, (sys.stdout, sys.stderr)):
-            stream.write = partial(_write_muted, stream.write)
+            stream.write = _Muted(stream.write)
 
 
-def _write_muted(write: Callable[[str], int], text: str) -> int:
-    return write(_COMMAND.sub(r"\g<0> ", text))
+class _Muted:
+    def __init__(self, write: Callable[[str], int]) -> None:
+        self._write, self._begun = write, ""
+
+    def __call__(self, text: str) -> int:
+        """Write a text, which may go on with a line; the count of its letters is returned."""
+        muted = _COMMAND.sub(r"\g<0> ", self._begun + text)
+        self._write(muted[len(self._begun) :])
+        line = re.split(r"[\r\n]", muted)[-1].lstrip()
+        self._begun = line if len(line) < 2 else "." + line[-2:]  # as much as may become the beginning of a command
+        return len(text)
 
 
 def _show_extensions(

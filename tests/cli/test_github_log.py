@@ -56,6 +56,36 @@ def test_json_keeps_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not commands(shown)
 
 
+def by_letters(text: str) -> None:
+    for letter in text:
+        sys.stdout.write(letter)
+
+
+def in_lines(text: str) -> None:
+    sys.stdout.writelines(text[at : at + 1] for at in range(len(text)))
+
+
+def in_parts(text: str) -> None:
+    print(text[:1], end="")
+    print(text[1:3], end="", flush=True)
+    print(text[3:], file=sys.stdout)
+
+
+@pytest.mark.parametrize("write", [by_letters, in_lines, in_parts])
+@pytest.mark.parametrize("text", [*HOSTILE, " : :x\n: ::y\n :\n::z", "###[x", "#", "a: ::b", "\n" * 50_000 + "::x"])
+def test_no_line_that_is_written_in_parts_is_a_command(
+    write: Callable[[str], None], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = printed(lambda: write(text), monkeypatch, github="true")
+    assert not commands(shown)
+    assert [*filter(str.strip, shown)] == [*filter(str.strip, text)]
+
+
+def test_what_goes_on_with_a_line_is_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = printed(lambda: (print("a ", end=""), print("::b"), print("c", "::d")), monkeypatch, github="true")
+    assert shown == "a ::b\nc ::d\n"
+
+
 @pytest.mark.parametrize("text", [HOSTILE[0], HOSTILE[3]])
 def test_elsewhere_nothing_is_changed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = printed(lambda: print(text), monkeypatch, github="")

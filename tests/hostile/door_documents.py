@@ -162,7 +162,8 @@ _LAUGHS = b'<!DOCTYPE a [<!ENTITY a "x">' + b"".join(
 )
 for _name, (_file_name, _content) in {
     "a table with zero bytes": ("labels.csv", _TABLE.encode() + b"a.pdf,Ac\0me,yes,1\n"),
-    "a table that is not UTF-8": ("labels.csv", _TABLE.encode() + b"a.pdf,\x81\x8d,yes,1\n"),
+    "a table that is not UTF-8": ("labels.csv", _TABLE.encode() + b"a.pdf,\xff\xfe,yes,1\n"),
+    "a table that is not Windows-1252": ("labels.csv", _TABLE.encode() + b"a.pdf,\x81\x8d,yes,1\n"),
     "a table of another folder": ("labels.csv", _TABLE.encode() + b"../../etc/passwd,Acme,yes,1\n"),
     "a field of a megabyte": ("labels.csv", _TABLE.encode() + b"a.pdf," + b"x" * (1 << 20) + b",yes,1\n"),
     "a table of 10,000 columns": ("labels.csv", b"file," + b",".join(b"k%d" % n for n in range(10_000)) + b"\n"),

@@ -122,7 +122,13 @@ def test_a_table_of_a_european_spreadsheet_is_read(tmp_path: Path, word: str) ->
     path.write_bytes(f"file;provider;member;total\na.pdf;Café Müller;{word};1.234,50 €\n".encode("cp1252"))
     row = read_labels(path, FILES).rows["a.pdf"]
     assert (row.provider, row.membership, row.values["total"]) == ("Café Müller", Membership.MEMBER, ("1.234,50 €",))
-    for other in (b"\x81", "Żółć Łódź".encode("cp1250"), "Ромашка".encode("cp1251"), "Müller".encode() + b"\xe9"):
+    for other in (
+        b"\x81",
+        b"\xff\xfe",
+        "Żółć Łódź".encode("cp1250"),
+        "Ромашка".encode("cp1251"),
+        "Müller".encode() + b"\xe9",
+    ):
         path.write_bytes(b"file;total\na.pdf;" + other + b"\n")
         with pytest.raises(AuditError, match="neither UTF-8 nor Windows-1252"):
             read_labels(path, FILES)
