@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -16,8 +19,12 @@ from pfl_audit.cli.settings_options import Options
 from pfl_audit.core.redaction import Redactor
 from pfl_audit.core.settings import Flag, Settings, read_settings
 from pfl_audit.documents.keys import PROVIDER_KEYS
-from pfl_audit.errors import NotAuditableError, UsageError
+from pfl_audit.errors import NotAuditableError, UnanswerableError, UsageError
 from pfl_audit.files import require_new
+
+if TYPE_CHECKING:  # numpy is not imported for the help
+    from pfl_audit.documents.document import Document
+    from pfl_audit.documents.scrubbing.ocr_lines import OcrLine
 
 
 class Choice(Settings):
@@ -73,7 +80,9 @@ def _export(folder: Path, keys: tuple[str, ...], request: Request) -> None:
     threshold = read_settings(MemorizationSettings, request.settings.get("memorization", {}), "memorization").threshold
     corpus = audited_corpus(inputs)
     trained = read_corpus(inputs.blue, "blue") if inputs.blue is not None else None
-    sets = [scrubbed_questions(corpus, key, seed=request.seed, blue=trained, threshold=threshold) for key in keys]
+    lines = _picture_lines(corpus.documents) if inputs.ocr else {}
+    scrub = partial(scrubbed_questions, corpus, seed=request.seed, blue=trained, threshold=threshold)
+    sets = [scrub(key, read=lambda _: lines) for key in keys]
     queries = [query for found in sets for query in found.queries]
     unreadable = {problem.record: problem.reason for problem in write_questions(queries, folder)}
     asked = [query for query in queries if query.id not in unreadable]
@@ -91,6 +100,18 @@ def _export(folder: Path, keys: tuple[str, ...], request: Request) -> None:
             note(f"left out: {one['page']}, {one['key']}: {one['reason']}")
         written = f"{len(asked)} questions about {pages} scrubbed pages written to {folder}"
         note(f"{written}; record the answers by id for --answers")
+
+
+def _picture_lines(pages: Sequence[Document]) -> dict[str, Sequence[OcrLine]]:
+    """Page to the lines that an OCR engine reads; pages whose pictures cannot be read are left out."""
+    from pfl_audit.models.page_reader import PageReader, lines_query, picture_lines
+
+    reader = PageReader()
+    found: dict[str, Sequence[OcrLine]] = {}
+    for page in pages:
+        with contextlib.suppress(UnanswerableError):
+            found[page.id] = picture_lines(reader.respond([lines_query(page)])[0].answer)
+    return found
 
 
 COMMAND = AuditCommand(

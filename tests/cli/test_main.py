@@ -4,9 +4,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from pfl_audit.cli.main import run
+from pfl_audit.documents.document import Query
+from pfl_audit.models.protocol import Response
 from tests.command_server import CommandServer
 
 Make = Callable[[int], Path]
@@ -204,6 +208,32 @@ def test_export_for_a_vendor(corpus_folder: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (tmp_path / "ask/questions.jsonl").read_text().splitlines()]
     assert rows
     assert all(row["id"].endswith("/scrubbed/provider_name") for row in rows)
+
+
+def test_an_export_blurs_what_an_engine_reads_in_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    red = tmp_path / "red"
+    red.mkdir()
+    page = {"id": "p", "provider": "Acme", "membership": "member", "image": "p.png",
+            "words": ["Acme", "due"], "boxes": [[0.1, 0.1, 0.2, 0.12], [0.3, 0.1, 0.4, 0.12]],
+            "questions": [{"id": "q", "key": "provider_name", "question": "Who?", "answers": ["Acme"]}]}  # fmt: skip
+    (red / "corpus.jsonl").write_text(json.dumps(page) + "\n")
+    pixels = np.full((400, 400), 255, dtype=np.uint8)
+    pixels[40:48, 40:160:4] = pixels[200:240, 40:360:4] = 0  # the word of the page, and a line in the picture alone
+    Image.fromarray(pixels).save(red / "p.png")
+
+    class Reader:
+        def respond(self, queries: list[Query]) -> list[Response]:
+            return [Response(json.dumps([["Acme", 0.1, 0.5, 0.9, 0.6]])) for _ in queries]
+
+    monkeypatch.setattr("pfl_audit.models.page_reader.PageReader", Reader)
+    pictures = []
+    for more in ([], ["--ocr"]):
+        out = tmp_path / f"ask{len(more)}"
+        assert run(["memorize", "--red", str(red), "--export", str(out), "-q", *more]) == 0
+        (file,) = (path for path in out.rglob("*") if path.suffix in (".png", ".jpg"))
+        pictures.append(np.asarray(Image.open(file).convert("L"), dtype=int))
+    assert [np.ptp(one[205:235, 60:340]) > 128 for one in pictures] == [True, False]
+    assert all(np.ptp(one[40:48, 60:70]) < 128 for one in pictures)
 
 
 def test_data_commands(corpus_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
