@@ -50,6 +50,8 @@ def place(tmp_path: Path) -> Path:
 def test_an_attempt_succeeds_only_without_the_parts_that_refuse_it(
     child: tuple[Sandbox, tuple[str, ...]], place: Path, name: str
 ) -> None:
+    if name == "type into a terminal" and os.geteuid():
+        pytest.skip("without a lock, too, only root types into a terminal that is not its own")
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as local:
         port = server.getsockname()[1]
         local.bind(f"\0{place.name}{port}")
