@@ -43,7 +43,7 @@ _ENVIRONMENT: Final = {
     "OPENSSL_CONF": os.devnull, "ORT_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false",
     "TORCHINDUCTOR_CACHE_DIR": os.sep,
 } | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"), "1")  # fmt: skip
-"""The others that it has."""
+"""Variables of each child, beside those that are passed on."""
 
 
 class SandboxWarning(UserWarning):

@@ -46,8 +46,8 @@ def answer(action: str, name: str, file: BinaryIO, page: int = 0, dpi: int = 0) 
     Returns:
         The number of pages, or the page: ``picture`` (bytes), ``lossy`` for a JPEG, the ``words`` and ``boxes`` of its
         text layer that are printed, None where it has none, ``scan``, whether a scan holds what the layer does not, and
-        the numbers of words in the layer that nobody sees, ``hidden``, of those of them that are ``covered`` by a bar,
-        and of typed annotations that are ``undrawn``.
+        the numbers of ``hidden`` words in the layer, of those of them that are ``covered`` by a bar, and of typed
+        annotations that are ``undrawn``.
 
     Raises:
         RefusedError: A limit is exceeded, or the file is not of its kind.

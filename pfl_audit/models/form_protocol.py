@@ -53,7 +53,7 @@ class Blank:
     """A window in which one field was scrubbed, as the adversary has it. It does not hold the field's tokens.
 
     Attributes:
-        window: ``ids`` has the mask token all over the field; its form's image is whole, and whoever reads it
+        window: ``ids`` has the mask token all over the field; its form's image is whole, and a reader of it
             must put ``patch`` over it.
         span: Token range of the field; its label is public, as are its box and its number of tokens.
         patch: float32 (words, 4), the boxes of the field's words, as shares of the page.

@@ -40,7 +40,7 @@ class PdfCanvas(Canvas):
             self._picture(left, top, text, face, colour)
 
     def boxes(self) -> Boxes:
-        """Not recorded: whoever reads the file finds them."""
+        """Not recorded: a reader of the file finds them."""
         raise AttributeError("boxes")
 
     def pdf(self) -> bytes:
