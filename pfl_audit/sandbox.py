@@ -115,7 +115,7 @@ class Sandbox:
         self._turn = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
-        self._owner, self._ended, self._used = os.getpid(), False, inf
+        self._owner, self._ended, self._used = os.getpid(), threading.Event(), inf
 
     def call(self, *arguments: object) -> Any:
         """Call the function in the child.
@@ -129,7 +129,7 @@ class Sandbox:
         if self._owner != os.getpid() and self._turn.locked():  # by a thread that this process was forked without
             self._turn = threading.Lock()
         with self._turn:
-            if self._is_over():
+            if self._ended.is_set():
                 raise SandboxError("ended")
             served = self._child is not None and self._owner == os.getpid()
             if not served:
@@ -138,18 +138,15 @@ class Sandbox:
                 return self._call(arguments)
             except SandboxError as error:
                 lives = self._child is not None
-                if lives or self._keeps_state or not served or self._is_over() or error.kind == "time":
+                if lives or self._keeps_state or not served or self._ended.is_set() or error.kind == "time":
                     raise
             self._start()
             return self._call(arguments)
 
     def end(self) -> None:
         """End the child for good, also while another thread waits for it."""
-        self._ended = True
+        self._ended.set()
         self.close()
-
-    def _is_over(self) -> bool:
-        return self._ended
 
     def close(self) -> None:
         """End the child; the next call starts another one."""

@@ -105,9 +105,7 @@ def look(name: str) -> dict[str, Any]:
         tags = kind == tagger_kind(said)
         ids = tokenizer.backend_tokenizer.encode(_SAMPLE).ids if tags else tokenizer(text_target=_SAMPLE)["input_ids"]
         text = tokenizer.decode(ids)
-    except RefusedError:
-        raise
-    except (MemoryError, RecursionError):
+    except (RefusedError, MemoryError, RecursionError):
         raise
     except Exception as error:  # libraries raise any exception on untrusted input
         reason = " ".join(str(error).split())[:200]
