@@ -136,11 +136,10 @@ def _ratio(results: Results) -> tuple[str, str]:
     target = results.target
     data = (target.training_claim or {}).get("data")
     documents = data.get("documents") if isinstance(data, dict) else None
-    if not target.parameters or not isinstance(documents, int) or isinstance(documents, bool) or documents <= 0:
+    if not target.parameters or not isinstance(documents, int | str) or isinstance(documents, bool) or not documents:
         return "", "Number of training documents (the checkpoint states none) and of parameters"
-    each = target.parameters / documents
-    return (
-        f"{documents:,} documents to {target.parameters:,} parameters: one document for {each:,.0f} parameters, as the "
-        "training record states",
-        "Confirmation of the record",
-    )
+    said = f"{documents} documents to {target.parameters:,} parameters"  # a range where the report is masked
+    if isinstance(documents, int):
+        said = f"{documents:,} documents to {target.parameters:,} parameters: one document for "
+        said += f"{target.parameters / documents:,.0f} parameters"
+    return f"{said}, as the training record states", "Confirmation of the record"

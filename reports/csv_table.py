@@ -11,8 +11,8 @@ from pfl_audit.core.results import Results
 from pfl_audit.reports.metric_rows import MetricRow, metric_rows
 
 _HEAD: Final = (
-    "check", "attack", "metric", "slice", "value", "low", "high", "level", "chance", "n", "unit", "format", "std",
-    "seeds", "as published", "paper", "table", "row", "published value", "published spread", "note",
+    "check", "attack", "metric", "slice", "value", "low", "high", "level", "step", "bound", "chance", "n", "unit",
+    "format", "std", "seeds", "as published", "paper", "table", "row", "published value", "published spread", "note",
 )  # fmt: skip
 _FORMULA: Final = "=+-@|%\uff1d\uff0b\uff0d\uff20"
 """Beginnings that a spreadsheet may take for a formula, in narrow and wide letters."""
@@ -42,6 +42,7 @@ def _cells(row: MetricRow) -> tuple[object, ...]:
     ends = one.ci or (None, None)
     paper = (number.paper, number.table, number.row, number.value, number.spread) if number else (None,) * 5
     return (
-        row.check.id, row.check.title, one.name, row.slice, one.value, *ends, one.level, one.chance, one.n, one.unit,
-        one.format, one.std, one.seeds, row.check.as_published or "", *paper, one.note or "",
+        row.check.id, row.check.title, one.name, row.slice, one.value, *ends, one.level, one.step, one.bound,
+        one.chance, one.n, one.unit, one.format, one.std, one.seeds, row.check.as_published or "", *paper,
+        one.note or "",
     )  # fmt: skip

@@ -113,6 +113,7 @@ def _model_index(results: Results) -> list[str]:
             "type": slug(found.name) or "metric",
             "name": visible(f"{check.title}: {found.name}", 500),
             "value": found.value,
+            **({"args": {"rounded to": found.step, "bound": found.bound}} if found.step is not None else {}),
         }
         for check in results.checks
         if not (check.finding and check.finding.level == "unresolved")

@@ -103,7 +103,7 @@ def _finding(check: Check, results: Results, names: list[str], place: str) -> _J
 
 def _gate(one: LimitResult, results: Results, names: list[str], place: str) -> _Json:
     value = "" if one.compared is None else f": {in_format(one.compared, one.format)} ({one.end})"
-    key = [one.check, one.gate]
+    key = [one.check, one.metric or one.gate, one.end]
     entry = _entry(f"gate/{one.check}", "error", f"{one.gate}{value}. {one.reason or ''}", names, place, key)
     if one.status == "waived":
         entry["suppressions"] = _suppressions(results, one.check)

@@ -48,12 +48,6 @@ def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: 
             f"{count} with the true one; of 100 pages of other {unit.nouns}, "
             f"{hundredths(gap[1].value)}{sign}."
         )
-    none = bool(answers and answers.members and answers.members.value == 0)
-    said = (
-        f"The model says the {name} of no {unit.noun} from a page without it, but an attacker"
-        if none
-        else "An attacker"
-    )
     head = found.headline
     pages = head.training_pages if head is not None else None
     where = f", where it stands on {pages} or more training pages," if pages is not None else ""
@@ -62,7 +56,7 @@ def plain_sentence(name: str, found: Memory, answers: GapEstimate | None, unit: 
     ratio = next((one for one in (head, *found.results) if one is not None and one.name.startswith(RATIO)), None)
     if ratio is not None and ratio.value.value > ratio.chance:
         return (
-            f"{said} who sees the model's scores can tell by the {name}{where} which of two {unit.nouns} was in "
+            f"An attacker who sees the model's scores can tell by the {name}{where} which of two {unit.nouns} was in "
             f"training in {hundredths(ratio.value.value)} of 100 cases, where guessing gives 50{sign}."
         )
-    return f"{said} who sees the model's scores finds signs of the {name} of {unit.nouns} in training{sign}."
+    return f"An attacker who sees the model's scores finds signs of the {name} of {unit.nouns} in training{sign}."

@@ -1,38 +1,51 @@
-"""Numbers of a masked report: steps, bands, and the same for numbers in sentences."""
+"""Numbers of a masked report: steps, bands, and the numbers of its sentences."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Final, Literal
 
-from pfl_audit.core.schema import Band
+from pfl_audit.core.numbers import decimals, number
+from pfl_audit.core.schema import Band, Finding, Metric
 
 Bound = Literal["at most", "at least"]
 Ends = tuple[float, float]
+Coarse = tuple[float, Ends | None, Bound | None]
+"""A rounded value, its interval, and what it bounds."""
+RATES: Final = ("percent", "points", "decimal")
+"""Formats of shares and of differences of them."""
 WIDTH: Final = 0.8
 """Least step, in half-widths of an interval; with the next of 1, 2 and 5 it is at most two."""
 PSEUDONYM: Final = re.compile(r"(?:provider|document|person|page|form|group) [0-9a-f]{8}\b")
+HIDDEN: Final = "not published"
+_TENTH: Final = 0.1
+"""Least step of a share that no metric states."""
 _NUMBER: Final = r"[-+]?\d(?:[\d,]*\d)?(?:\.\d+)?(?:e[-+]?\d+)?"
 _KEPT: Final = (
-    PSEUDONYM.pattern,
-    r"\bs = \d+", r"fewer than \d+", r"more than 99",
-    r"more than \d+ questions", r"\d+ % (?=\w|\[|\.)", r"\d+ %", r"≥ [\d.]+", r"[Oo]f 100\b",
-    r"[\d.]+ standard deviations", r"that of one alone [\d.]+", r"adjusted for \d+", r"\d+ draws", r"\d+ labellings",
-    r"\d+ folds", r"\d+ guesses", r"within \d+", r"epsilon [\d.e+-]+", r"\b(?:19|20)\d\d(?=[);])", r"Chance is [\d.]+",
-    r"fields of \d+ to \d+ tokens", r"among \d+;", r"\d+ are needed", r"below [\d.]+", r"AUC of 0\.6 must",
-    r"where it is \d+", r"largest of \d+",
+    PSEUDONYM.pattern, r"(?=\S*[A-Za-z])\S*/\S*",  # paths
+    r"\b[125][0,]* to [149][9,]*\b", r"\b0\.\d to [01]\.\d\b", r"\d+ or more\b", r"fewer than \d+",
+    r"[Vv]ersions? v?\d[\w.+-]*", r"\bv?\d+(?:\.\d+){2,}\S*", r"\b(?:19|20)\d\d(?:(?:-\d\d){1,2}[T\d:.+-]*|(?=[);]))",
+    r"\bseeds? \d+(?:(?:, | and | to )\d+)*", r"\d+\^-?\d+", r"(?:epsilon|delta)(?: of| =)? [\d.e+-]+", r"\bs = \d+",
+    r"\b95 %", r"(?:at (?:least|most)|than the|TPR at|the|surest|AccAt) \d+ %", r"gaps of \d+ points", r"≥ [\d.]+",
+    r"[Oo]f 100\b", r"[\d.]+ standard deviations", r"that of one alone [\d.]+", r"AUC of 0\.6 must", r"below [\d.]+",
+    r"\d+ (?:seeds|draws|labellings|folds|guesses)", r"(?:adjusted for|within|where it is|largest of) \d+",
+    r"Chance is [\d.]+", r"fields of \d+ to \d+ tokens", r"among \d+;", r"\d+ are needed",
+    r"more than \d+ questions", r"guessing gives \d+",
 )  # fmt: skip
-"""Settings in our sentences, which are not counted among companies. Every other number is rounded."""
+"""What is not rounded in our sentences: bands, and settings, which are not counted among companies."""
 _TEXT: Final = re.compile(
     "|".join(f"(?:{one})" for one in _KEPT)
     + rf"|(?P<value>(?<![\w.\-]){_NUMBER})(?P<unit>(?: [^\d\[\](),;± ]{{1,6}})?)(?: ± {_NUMBER})? "
     rf"\[(?P<low>{_NUMBER})[^,\]]*, (?P<high>{_NUMBER})[^\]]*\]"
     rf"|\bp(?: =)? (?P<p>{_NUMBER})"
-    rf"|(?<![\w.\-])(?P<percent>[-+]?\d+\.\d+)(?= %| points)"
-    rf"|(?<![\w.\-])(?P<decimal>[-+]?\d(?:[\d,]*\d)?\.\d+(?:e[-+]?\d+)?)(?!\w)"
+    r"|(?<![\w.\-])(?P<alone>[-+]?\d(?:[\d,]*\d)?(?:\.\d+(?:e[-+]?\d+)?(?!\w)|(?= %| points)))"
+    r"(?P<behind>(?: %| points)?)"
     r"|(?<![\w.\-])(?P<count>\d(?:[\d,]*\d)?)(?![\w.]\w|\w)"
 )
+_NEAR_NONE: Final = re.compile(r"fewer than 1(?![\d,])")
 _HUNDRED: Final = re.compile(r"[Oo]f 100\b|^(?:fewer than )?\d+ at \d+$")
 _SENTENCE: Final = re.compile(r"(?<=[.;:]) ")
 
@@ -54,9 +67,12 @@ def band(count: int, smallest: int) -> Band:
     return Band(low=max(below, smallest), high=max(above - 1, smallest))
 
 
-def coarse_number(
-    value: float, ends: Ends | None, step: float, *, share: bool
-) -> tuple[float, Ends | None, Bound | None]:
+def to_step(value: float, step: float, to: Callable[[float], int] = round) -> float:
+    """A multiple of a step: the nearest, or that below or above (``math.floor``, ``math.ceil``)."""
+    return float(f"{to(round(value / step, 9)) * step:.9g}") + 0.0
+
+
+def coarse_number(value: float, ends: Ends | None, step: float, *, share: bool) -> Coarse:
     """A value rounded to a step, and its interval widened to multiples of it.
 
     Args:
@@ -65,68 +81,112 @@ def coarse_number(
         step: Step, above 0.
         share: Whether the value is a share from 0 to 1; one that rounds to none or all becomes a bound.
     """
-    near = _clean(round(value / step) * step)
+    near = to_step(value, step)
     if ends is not None:
-        ends = _clean(math.floor(ends[0] / step + 1e-9) * step), _clean(math.ceil(ends[1] / step - 1e-9) * step)
+        ends = to_step(ends[0], step, math.floor), to_step(ends[1], step, math.ceil)
     low, high = ends or (0.0, 1.0)
     if share and near == 0 and low >= 0:
         most = max(high if ends else step, step)
         return most, ends and (low, most), "at most"
     if share and near == 1 and high <= 1:
-        least = _clean(min(low if ends else 1 - step, 1 - step))
+        least = to_step(min(low if ends else 1 - step, 1 - step), step, math.floor)
         return least, ends and (least, high), "at least"
     return near, ends, None
 
 
-def coarse_text(text: str, smallest: int) -> str:
-    """A sentence, note or cell whose numbers are rounded, except for known settings."""
-    return " ".join(_coarse(part, smallest) for part in _SENTENCE.split(text))
+class CoarseText:
+    """Rounds the numbers of a check's sentences, notes and cells.
+
+    A number that repeats a metric is printed as that metric is published. Of metrics that print alike, those of the
+    finding's slice come first, then those that are not published, then the coarsest. Every other share is rounded to
+    the step of the metric that the finding rests on, and to tenths at least; it is left out where that metric is.
+
+    Args:
+        smallest: Fewest units behind a published number.
+        metrics: Metrics, exact and published.
+        finding: What the finding rests on, or None.
+
+    Attributes:
+        hidden: Whether the number that the finding rests on is not published.
+    """
+
+    def __init__(
+        self, smallest: int, metrics: Iterable[tuple[Metric, Metric]] = (), finding: Finding | None = None
+    ) -> None:
+        name, about = (finding.metric, finding.slice) if finding else (None, {})
+        pairs = [pair for pair in metrics if pair[0].value is not None]
+        heads = [shared for exact, shared in pairs if (exact.name, exact.slice) == (name, about)]
+        self._smallest = smallest
+        self._metrics = sorted(
+            pairs, key=lambda pair: (pair[0].slice != about, pair[1].value is not None, -(pair[1].step or 0))
+        )
+        self.hidden = any(head.value is None for head in heads)
+        self._step = max([_TENTH, *(head.step for head in heads if head.step and head.format in RATES)])
+
+    def __call__(self, text: str) -> str:
+        """A text whose numbers are rounded, except for known settings."""
+        return " ".join(self._sentence(part) for part in _SENTENCE.split(text))
+
+    def share(self, value: float) -> float:
+        """A number that no interval is given of, to the step; from 1 on to its first digit."""
+        return to_step(value, self._step) if abs(value) < 1 else float(f"{value:.1g}")
+
+    def _sentence(self, sentence: str) -> str:
+        hundred = _HUNDRED.search(sentence) is not None
+        sentence = _NEAR_NONE.sub("0", sentence).replace("more than 99", "100")
+
+        def rounded(found: re.Match[str]) -> str:
+            if value := found["value"] or found["alone"]:
+                unit = found["unit"] or found["behind"] or ""
+                size = 100.0 if unit in (" %", " points") else 1.0
+                return self._number(value, unit, size, *filter(None, (found["low"], found["high"])))
+            if value := found["p"]:
+                return f"p {HIDDEN}" if self.hidden else f"{found[0][: -len(value)]}{ladder(float(value)):.1g}"
+            if value := found["count"]:
+                count = int(value.replace(",", ""))
+                share = hundred and count <= 100
+                return self._number(value, "", 100.0).replace("at most", "up to") if share else self._count(count)
+            return found[0]
+
+        return _TEXT.sub(rounded, sentence)
+
+    def _count(self, count: int) -> str:
+        for exact, shared in self._metrics:
+            if exact.format == "integer" and exact.value == count >= self._smallest:
+                return HIDDEN if shared.value is None else number(shared)
+            if exact.n == count and shared.n is not None:
+                return str(shared.n)
+        return str(band(count, self._smallest))
+
+    def _number(self, text: str, unit: str, size: float, *bounds: str) -> str:
+        """A number with its unit, and with its interval where that is given; it is ``size`` times its metric."""
+        said = [float(one.replace(",", "")) for one in (text, *bounds)]
+        near = 0.5000001 * 10.0 ** -len(text.partition("e")[0].partition(".")[2])
+        plus = "+" if text.startswith("+") else ""
+        for (exact, shared), factor in product(self._metrics, (size, 100.0)):
+            known = (exact.value or 0.0, *(exact.ci or ())) if bounds else (exact.value or 0.0,)
+            pairs = zip(known, said, strict=False)
+            if len(known) == len(said) and all(abs(factor * one - other) <= near for one, other in pairs):
+                if shared.value is None:
+                    return HIDDEN
+                coarse = shared.value, shared.ci if bounds else None, shared.bound
+                return _printed(coarse, shared.step or 1.0, factor, unit, plus)
+        if self.hidden:
+            return HIDDEN
+        if not bounds and size == 1.0:
+            return f"about {self.share(said[0]):{plus}g}{unit}"
+        value, *ends = (one / size for one in said)
+        step = self._step
+        if ends:
+            step = ladder(WIDTH * (ends[1] - ends[0]) / 2) or ladder(abs(value)) / 10 or 1.0
+        share = size == 100.0 and unit != " points"
+        return _printed(
+            coarse_number(value, (ends[0], ends[1]) if ends else None, step, share=share), step, size, unit, plus
+        )
 
 
-def _coarse(sentence: str, smallest: int) -> str:
-    hundred = _HUNDRED.search(sentence) is not None
-
-    def rounded(found: re.Match[str]) -> str:
-        if (value := found["value"]) is not None:
-            return _interval(value, found["unit"], found["low"], found["high"])
-        if (value := found["p"]) is not None:
-            return f"{found[0][: -len(value)]}{ladder(float(value)):.1g}"
-        if (value := found["percent"]) is not None:
-            return _percent(float(value))
-        if (value := found["decimal"]) is not None:
-            return f"{float(value.replace(',', '')):.1g}"
-        if (value := found["count"]) is not None:
-            count = int(value.replace(",", ""))
-            if hundred and count <= 100:
-                return f"fewer than {smallest}" if count < smallest else f"about {max(10, round(count / 10) * 10)}"
-            return str(band(count, smallest))
-        return found[0]
-
-    return _TEXT.sub(rounded, sentence)
-
-
-def _interval(value: str, unit: str, low: str, high: str) -> str:
-    number, *ends = (float(one.replace(",", "")) for one in (value, low, high))
-    step = ladder(WIDTH * (ends[1] - ends[0]) / 2) or ladder(abs(number)) / 10 or 1.0
-    digits = max(0, -math.floor(math.log10(step)))
-    size = 100 if unit.strip() == "%" else 1
-    shown, rounded, bound = coarse_number(
-        number / size, (ends[0] / size, ends[1] / size), step / size, share=unit.strip() == "%"
-    )
-    plus = "+" if value.startswith("+") else ""
-    first, last = rounded or (shown, shown)
-    form = f"{plus}.{digits}f"
-    return f"{bound or 'about'} {size * shown:{form}}{unit} [{size * first:{form}}, {size * last:{form}}]"
-
-
-def _percent(value: float) -> str:
-    """Of a share or a difference in per cent, to the nearest ten."""
-    found = round(value / 10) * 10
-    if found == 0:
-        return "less than 5" if value >= 0 else "about 0"
-    return "more than 95" if found == 100 else f"about {found}"
-
-
-def _clean(value: float) -> float:
-    """Without the rest of a product of binary fractions."""
-    return float(f"{value:.9g}") + 0.0
+def _printed(coarse: Coarse, step: float, size: float, unit: str, plus: str) -> str:
+    value, ends, bound = coarse
+    form = f"{plus}.{decimals(size * step)}f"
+    interval = f" [{size * ends[0]:{form}}, {size * ends[1]:{form}}]" if ends else ""
+    return f"{bound or 'about'} {size * value:{form}}{unit}{interval}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pfl_audit.core.change import Change, Direction, change_of
-from pfl_audit.core.coarse_text import coarse_text
+from pfl_audit.core.coarse_text import CoarseText
 from pfl_audit.core.disclosure_control import SMALLEST
 from pfl_audit.core.keyed import exact_of, has_digests
 from pfl_audit.core.numbers import chance, headline, interval, number
@@ -215,7 +215,7 @@ def _coarse(change: Change | None) -> Change | None:
     """A change as a masked report prints it."""
     if change is None or not change.interval:
         return change
-    number, _, interval = coarse_text(f"{change.number} {change.interval}", SMALLEST).partition(" [")
+    number, _, interval = CoarseText(SMALLEST)(f"{change.number} {change.interval}").partition(" [")
     return replace(change, number=number, interval=f"[{interval}")
 
 

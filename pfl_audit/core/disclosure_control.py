@@ -12,17 +12,29 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import combinations
 from typing import Final
 
 import numpy as np
+from numpy.linalg import norm
 from pydantic import BaseModel, Field
+from scipy.linalg import null_space, orth
 
-from pfl_audit.core.coarse_text import PSEUDONYM, WIDTH, band, coarse_number, coarse_text, ladder
+from pfl_audit.core.coarse_text import (
+    PSEUDONYM,
+    RATES,
+    WIDTH,
+    CoarseText,
+    band,
+    coarse_number,
+    ladder,
+    to_step,
+)
 from pfl_audit.core.fields import Cell
 from pfl_audit.core.keyed import keyed
+from pfl_audit.core.numbers import in_format
 from pfl_audit.core.results import Check, Curve, Data, Finding, Metric, Results, Table
 from pfl_audit.core.schema import LimitResult
 
@@ -30,23 +42,28 @@ SMALLEST: Final = 5
 """Fewest units behind a published number, where the user sets no other (--smallest-group)."""
 Items = frozenset[tuple[str, str]]
 """Digests of what a number is about, each with that of its unit."""
-_ATOMS: Final = 3
-"""Most atoms of few units that are looked at together."""
 _GRID: Final = 0.1
 """Step of the points of a curve."""
 _CONSTANT: Final = frozenset({"guesses", "rank", "guess", "epoch", "Training pages", "before", "tuned"})
 """Columns whose numbers are settings, or belong to one value of a list."""
+_ALARMS: Final = (0.01, 0.03, 0.1)
+"""Rates of false alarms that an attack sets, and no company moves."""
+_HALF: Final = 0.5
+_ZERO: Final = 1e-6
+_PARTS: Final = re.compile(r",? (?:non-)?members\b| gap\b")
+"""What the names of numbers differ by of which any two give the third."""
 _COUNTED: Final = frozenset({"questions", "secrets", "pages"})
 """Settings of a check that count what was audited."""
+_LIMIT: Final = re.compile(r"(?<=[<>=])\s*[-+.\de]+(?!\s*=)")
+"""Number of a gate as the user wrote it."""
 _APART: Final = "not published: it, or its difference to another number, is about fewer than {0} {1}"
 _MOVED: Final = "not published: fewer than {0} {1} came or left since a report of this store, and may have moved it"
 
 
 class Total(BaseModel):
-    """A published number of a model: which it is, what it can be combined with, and the set that it is about."""
+    """A published number: check, name and slice, the model that it is about, and the set."""
 
     place: tuple[str, ...]
-    family: tuple[str, ...]
     model: str
     about: str
     metric: Metric
@@ -57,6 +74,14 @@ class Totals(BaseModel):
 
     sets: dict[str, Items] = Field(default_factory=dict)
     numbers: list[Total] = Field(default_factory=list)
+
+    def joined(self, later: Totals) -> Totals:
+        """These and later ones; the newest comes last."""
+        numbers: dict[object, Total] = {}
+        for one in (*self.numbers, *later.numbers):
+            numbers.pop(key := (one.place, one.model, one.about), None)
+            numbers[key] = one
+        return Totals(sets=self.sets | later.sets, numbers=list(numbers.values()))
 
 
 def share(results: Results, smallest: int, key: bytes, before: Totals) -> tuple[Results, Totals]:
@@ -73,48 +98,57 @@ def share(results: Results, smallest: int, key: bytes, before: Totals) -> tuple[
     """
     kept = _Kept(smallest, before, results.target.sha256)
     chosen = {data.subject for data in results.datasets if data.chosen}
-    checks = [
-        check if check.subject in chosen or _is_planted(check) else _shared(check, smallest, kept)
-        for check in results.checks
-    ]
-    found = {_place(check.id, metric.name, metric.slice): metric for check in checks for metric in check.metrics}
-    gate = results.verdict.gate
+    own = [check for check in results.checks if check.subject not in chosen and not _is_planted(check)]
+    pairs = {check.id: kept.publish_all(check) for check in own}
+    checks = []
+    for check in results.checks:
+        attack = check.finding.slice.get("attack") if check.finding else None
+        # Sentences repeat numbers of the check, and of the attack that its finding rests on.
+        parts = [one for one in own if one is check or (one.part_of == check.id and one.title == attack)]
+        text = CoarseText(smallest, [pair for one in parts for pair in pairs[one.id]], check.finding)
+        checks.append(_shared(check, pairs[check.id], text, smallest) if check.id in pairs else check)
+    found = {_place(name, one.name, one.slice): metric for name, some in pairs.items() for one, metric in some}
+    gate, claim = results.verdict.gate, results.target.training_claim
     numbers = [_limit(one, found.get(_place(one.check, one.metric, one.slice)), smallest) for one in gate.numbers]
-    review = results.target.claim_review
-    if review is not None:
-        review = review.model_copy(update={"text": coarse_text(review.text, smallest)})
     shared = results.model_copy(
         update={
             "checks": checks,
             "datasets": [_data(data, smallest, key) for data in results.datasets],
             "verdict": results.verdict.model_copy(update={"gate": gate.model_copy(update={"numbers": numbers})}),
-            "target": results.target.model_copy(update={"claim_review": review}),
+            "target": results.target.model_copy(update={"training_claim": _counted(claim, smallest)}),
             "provenance": results.provenance.model_copy(update={"smallest_group": smallest}),
         }
     )
     return shared, kept.totals()
 
 
-def concerns_few(sets: Iterable[Items], smallest: int) -> bool:
-    """True if an integer combination of totals over sets is about fewer than ``smallest`` units.
+def concerns_few(sets: Sequence[Items], smallest: int) -> bool:
+    """True if an integer combination of totals, among them the last, is about fewer than ``smallest`` units.
 
-    Items that lie in the same sets are one atom: a total is a sum over atoms. Totals say something of some atoms alone
-    exactly where the rank of the matrix of atoms and sets falls without the rows of these atoms.
+    Items that lie in the same sets are one atom: a total is a sum over atoms. Combinations that are about atoms of few
+    units alone are a space of vectors over these atoms. Each of its vectors is about all atoms of an elementary one,
+    which is 0 at as many independent atoms as it can be.
     """
-    rows = list(dict.fromkeys(sets))
-    units: dict[tuple[bool, ...], set[str]] = defaultdict(set)
-    for item in frozenset[tuple[str, str]]().union(*rows):
-        units[tuple(item in one for one in rows)].add(item[1])
-    atoms = list(units)
-    matrix = np.array(atoms, dtype=np.float64).reshape(len(atoms), len(rows))
-    small = [place for place, atom in enumerate(atoms) if len(units[atom]) < smallest]
-    whole = np.linalg.matrix_rank(matrix) if atoms else 0
-    return any(
-        len(set().union(*(units[atoms[place]] for place in some))) < smallest
-        and np.linalg.matrix_rank(np.delete(matrix, some, axis=0)) < whole
-        for size in range(1, 1 + min(_ATOMS, len(small)))
-        for some in combinations(small, size)
-    )
+    if sets[-1] in sets[:-1]:
+        return False
+    atoms: dict[tuple[bool, ...], set[str]] = defaultdict(set)
+    for item in frozenset[tuple[str, str]]().union(*sets):
+        atoms[tuple(item in one for one in sets)].add(item[1])
+    units, matrix = list(atoms.values()), np.array(list(atoms), dtype=np.float64)
+    few = np.array([[len(some) < smallest] for some in units])
+    others = matrix * (np.arange(len(sets)) < len(sets) - 1)
+    # Rounded, because what is 0 but for the rest of a product would count.
+    both = ((part * few @ null_space(part * ~few)).round(9) for part in (matrix, others))
+    space, known = (orth(part).round(9) for part in both)
+    if not space.shape[1]:
+        return False
+    for zeros in combinations(np.flatnonzero(few), space.shape[1] - 1):
+        weights = null_space(space * np.isin(np.arange(len(space)), zeros)[:, None])
+        vector = space @ weights[:, 0]
+        about = set().union(*(units[at] for at in np.flatnonzero(abs(vector) > _ZERO)))
+        if weights.shape[1] == 1 and len(about) < smallest and norm(vector - known @ (known.T @ vector)) > _ZERO:
+            return True
+    return False
 
 
 class _Kept:
@@ -122,76 +156,69 @@ class _Kept:
 
     def __init__(self, smallest: int, before: Totals, model: str) -> None:
         self._smallest, self._model = smallest, model
-        self._numbers = {(one.place, one.model): one for one in before.numbers}
+        self._before, self._new = before, Totals()
         # Of this model where it has one, else the newest.
         self._last = {one.place: one for one in sorted(before.numbers, key=lambda one: one.model == model)}
-        self._sets = dict(before.sets)
-        self._own: dict[object, set[Items]] = defaultdict(set)
-        self._earlier: dict[object, set[Items]] = defaultdict(set)
+        self._own: dict[object, dict[Items, None]] = defaultdict(dict)
+        self._earlier: dict[object, dict[Items, None]] = defaultdict(dict)
         for one in before.numbers:
-            self._earlier[one.family].add(before.sets[one.about])
+            self._earlier[_family(one.place, one.metric)][before.sets[one.about]] = None
 
-    def publish(self, check: str, metric: Metric) -> Metric:
+    def publish_all(self, check: Check) -> list[tuple[Metric, Metric]]:
+        """Numbers of a check, exact and published; of those that exclude each other, the one like the finding's is."""
+        wanted = check.finding.slice.items() if check.finding else ()
+        order = sorted(check.metrics, key=lambda one: sum(one.slice.get(name) != value for name, value in wanted))
+        found = {id(one): self._publish(check.id, one) for one in order}
+        return [(one, found[id(one)]) for one in check.metrics]
+
+    def totals(self) -> Totals:
+        """All that was published."""
+        return self._before.joined(self._new)
+
+    def _publish(self, check: str, metric: Metric) -> Metric:
         """A number rounded, as it was published before, or without a value."""
         known = frozenset((_digest(item), _digest(unit)) for item, unit in metric.items)
         units = len({unit for _, unit in known}) if known else metric.n
+        coarse = _coarse(metric, self._smallest, units if isinstance(units, int) else None)
+        place = _place(check, metric.name, metric.slice)
+        family = _family(place, metric)
+        if metric.value is None:
+            return coarse
         if isinstance(units, int) and units < self._smallest:
             return _without(metric, _APART, self._smallest)
-        coarse = _coarse(metric, self._smallest, units if isinstance(units, int) else None)
         if not known:
             return coarse
-        place = _place(check, metric.name, metric.slice)
-        family = check, metric.name, str(metric.slice.get("model"))
-        if concerns_few({*self._own[family], known}, self._smallest):
+        if concerns_few([*self._own[family], known], self._smallest):
             return _without(metric, _APART, self._smallest)
-        self._own[family].add(known)
-        earlier = self._earlier[family]
-        if known not in earlier and concerns_few({*earlier, known}, self._smallest):
+        self._own[family][known] = None
+        if concerns_few([*self._earlier[family], known], self._smallest):
             last = self._last.get(place)
-            if last is None or last.metric.value is None or metric.value is None:
+            if last is None:
                 return _without(metric, _MOVED, self._smallest)
-            away, step = abs(metric.value - last.metric.value), last.metric.step or 0.0
+            away, step = abs(metric.value - (last.metric.value or 0.0)), last.metric.step or 0.0
             if away <= step:
-                return last.metric
-            if away <= step + 2 * len(known ^ self._sets[last.about]) / len(known):  # they may have moved it so far
+                return last.metric.model_copy(update={"note": metric.note})
+            if away <= step + 2 * len(known ^ self._before.sets[last.about]) / len(known):  # they may have moved it so
                 return _without(metric, _MOVED, self._smallest)
         about = _digest("".join(sorted(item for item, _ in known)))
-        self._sets[about] = known
-        self._numbers.pop((place, self._model), None)  # the newest comes last
-        self._numbers[place, self._model] = Total(
-            place=place, family=family, model=self._model, about=about, metric=coarse
-        )
+        self._new.sets[about] = known
+        self._new.numbers.append(Total(place=place, model=self._model, about=about, metric=coarse))
         return coarse
 
-    def totals(self) -> Totals:
-        """All that was published, without sets that no number is about any more."""
-        numbers = list(self._numbers.values())
-        return Totals(sets={one.about: self._sets[one.about] for one in numbers}, numbers=numbers)
 
-
-def _shared(check: Check, smallest: int, kept: _Kept) -> Check:
-    """A check of companies; where slices exclude each other, those like the finding's are published."""
-    wanted = check.finding.slice if check.finding else {}
-
-    def unlike(metric: Metric) -> int:
-        return sum(metric.slice.get(name) != value for name, value in wanted.items())
-
-    found = {id(one): kept.publish(check.id, one) for one in sorted(check.metrics, key=unlike)}
-    metrics = [found[id(one)] for one in check.metrics]
-    metrics = [
-        one.model_copy(update={"note": coarse_text(one.note, smallest) if one.note else None}) for one in metrics
-    ]
+def _shared(check: Check, pairs: Iterable[tuple[Metric, Metric]], text: CoarseText, smallest: int) -> Check:
+    """A check of companies with its published numbers."""
     full = isinstance(most := check.settings.get("shown_pages"), int) and len(check.evidence) >= most
     return check.model_copy(
         update={
-            "metrics": metrics,
-            "tables": [_table(table, smallest) for table in check.tables],
+            "metrics": [one.model_copy(update={"note": text(one.note) if one.note else None}) for _, one in pairs],
+            "tables": [_table(table, text, smallest) for table in check.tables],
             "curves": [_curve(curve) for curve in check.curves if curve.kind != "scatter"],
             "evidence": check.evidence if full or len(check.evidence) >= smallest else [],
-            "finding": _finding(check.finding, metrics, smallest) if check.finding else None,
-            "reason": coarse_text(check.reason, smallest) if check.reason else None,
+            "finding": _finding(check.finding, text) if check.finding else None,
+            "reason": text(check.reason) if check.reason else None,
             "settings": {
-                name: str(band(value, smallest)) if name in _COUNTED and isinstance(value, int) else value
+                name: str(_banded(value, smallest)) if name in _COUNTED else value
                 for name, value in check.settings.items()
             },
         }
@@ -205,69 +232,87 @@ def _is_planted(check: Check) -> bool:
 
 def _without(metric: Metric, why: str, smallest: int) -> Metric:
     unit = metric.unit if metric.unit not in ("pages", "questions") else "units of privacy"
-    empty = dict.fromkeys(("value", "ci", "level", "method", "n", "std", "seeds"))
+    empty = dict.fromkeys(("value", "ci", "level", "method", "n", "chance", "std", "seeds"))
     return metric.model_copy(update={**empty, "note": why.format(smallest, unit)})
 
 
 def _coarse(metric: Metric, smallest: int, units: int | None) -> Metric:
     """A number rounded to the half-width of its interval; no unit alone moves a rate by more than half a step."""
     value, chance = metric.value, metric.chance
-    update: dict[str, object] = {"n": None if not isinstance(metric.n, int) else band(metric.n, smallest)}
-    update["chance"] = None if chance is None else round(chance, 2)
+    update: dict[str, object] = {"n": _banded(metric.n, smallest), "chance": None}
     update["std"] = None if metric.std is None else ladder(metric.std)
     if value is not None:
         width = WIDTH * (metric.ci[1] - metric.ci[0]) / 2 if metric.ci else 0.0
-        rate = 2 / units if units and metric.format in ("percent", "points", "decimal") else 0.0
+        rate = 2 / units if units and metric.format in RATES else 0.0
         least = float(smallest) if metric.format == "integer" else rate
         step = ladder(max(width, least) or abs(value) or 1.0)
         shown, ends, bound = coarse_number(value, metric.ci, step, share=metric.format == "percent")
-        if metric.format == "integer" and shown == 0:
+        if metric.format == "integer" and (value < smallest or shown == 0):
             shown, bound = step, "at most"
         update |= {"value": shown, "step": step, "bound": bound, "ci": ends}
+        if chance is not None:
+            origin = chance if chance in _ALARMS else _HALF if metric.format in RATES and chance else 0.0
+            update["chance"] = to_step(chance - origin, step) + origin
     return metric.model_copy(update=update)
 
 
-def _finding(finding: Finding, metrics: Collection[Metric], smallest: int) -> Finding:
-    head = next((one for one in metrics if (one.name, one.slice) == (finding.metric, finding.slice)), None)
-    hidden = head is not None and head.value is None
-    limits = {float(one.name.split()[2]) / 100 for one in metrics if re.match(r"TPR at \d", one.name)}
-    limits |= {0.01, 0.03, 0.1} if finding.slice.get("attack") else set()
-    texts = {
-        name: coarse_text(getattr(finding, name), smallest) for name in ("text", "plain") if getattr(finding, name)
-    }
-    success, alarms = (None if hidden else rate for rate in (finding.success, finding.false_alarms))
-    rates = {  # ends of tenths, so that no limit of a likelihood is crossed
-        "success": None if success is None else math.floor(success / _GRID + 1e-9) / 10,
-        "false_alarms": alarms if alarms is None or alarms in limits else max(1, math.ceil(alarms / _GRID - 1e-9)) / 10,
-    }
+def _finding(finding: Finding, text: CoarseText) -> Finding:
+    texts = {name: text(said) for name in ("text", "plain") if (said := getattr(finding, name))}
+    success, alarms = (None if text.hidden else rate for rate in (finding.success, finding.false_alarms))
+    if success is not None:  # ends of tenths, so that no limit of a likelihood is crossed
+        success = to_step(success, _GRID, math.floor)
+    if alarms is not None and alarms not in _ALARMS:
+        alarms = max(_GRID, to_step(alarms, _GRID, math.ceil))
     smallest_effect = None if finding.smallest_effect is None else float(f"{finding.smallest_effect:.1g}")
-    return finding.model_copy(update={**texts, **rates, "smallest_effect": smallest_effect})
+    rates = {"success": success, "false_alarms": alarms, "smallest_effect": smallest_effect}
+    return finding.model_copy(update={**texts, **rates})
 
 
 def _limit(result: LimitResult, metric: Metric | None, smallest: int) -> LimitResult:
-    """Result of a gate by number, whose compared number is that of the shared metric."""
-    reason = coarse_text(result.reason, smallest) if result.reason else None
+    """Result of a gate by number: the number is the shared one, and the limit is rounded like it.
+
+    Exact limits beside exact results would be a search for the exact number.
+    """
+    reason = CoarseText(smallest)(result.reason) if result.reason else None
     if metric is None or result.compared is None:
         return result.model_copy(update={"reason": reason})
     ends = metric.ci if result.end != "estimate" else None
-    compared = metric.value if ends is None else ends[1 if result.end == "upper" else 0]
-    return result.model_copy(update={"compared": compared, "reason": reason})
+    step = metric.step or ladder(abs(result.limit)) or 1.0
+    limit = to_step(result.limit, step)
+    said = f" about {in_format(limit, result.format, bare=True, step=step)}"
+    return result.model_copy(
+        update={
+            "gate": _LIMIT.sub(said, result.gate),
+            "limit": limit,
+            "compared": metric.value if ends is None else ends[1 if result.end == "upper" else 0],
+            "reason": reason,
+        }
+    )
 
 
-def _table(table: Table, smallest: int) -> Table:
-    """A list of units cut to the lower end of a band; of another table, counts as bands and shares in tenths."""
-    note = coarse_text(table.note, smallest) if table.note else None
-    if any(isinstance(cell, str) and PSEUDONYM.match(cell) for row in table.rows for cell in row[:2]):
+def _counted(record: dict[str, object] | None, smallest: int) -> dict[str, object] | None:
+    """A training record whose counts of data are bands."""
+    if record is None or not isinstance(data := record.get("data"), dict):
+        return record
+    return record | {"data": {name: str(band(int(count), smallest)) for name, count in data.items()}}
+
+
+def _table(table: Table, text: CoarseText, smallest: int) -> Table:
+    """A list of units cut to the lower end of a band; of another table, counts as bands and shares to a step."""
+    note = text(table.note) if table.note else None
+    if not table.rows or any(isinstance(cell, str) and PSEUDONYM.match(cell) for row in table.rows for cell in row[:2]):
         size = band(len(table.rows), smallest)
-        cut = f"The first {size.low} of {size}." if size.low else f"There are {size}, which are not listed."
-        return table.model_copy(update={"rows": table.rows[: size.low], "note": " ".join(filter(None, (cut, note)))})
+        if not size.low:  # nothing about those that are in it, so that none looks like a few
+            return table.model_copy(update={"rows": [], "note": f"There are {size}, which are not listed."})
+        note = " ".join(filter(None, (f"The first {size.low} of {size}.", note)))
+        return table.model_copy(update={"rows": table.rows[: size.low], "note": note})
 
     def coarse(column: str, cell: Cell) -> Cell:
         if column in _CONSTANT or cell is None:
             return cell
         if isinstance(cell, str):
-            return coarse_text(cell, smallest)
-        return str(band(cell, smallest)) if isinstance(cell, int) else _tenth(cell)
+            return text(f"p {cell}").removeprefix("p ") if column == "p" else text(cell)
+        return str(band(cell, smallest)) if isinstance(cell, int) else text.share(cell)
 
     rows = [[coarse(column, cell) for column, cell in zip(table.columns, row, strict=False)] for row in table.rows]
     return table.model_copy(update={"rows": rows, "note": note})
@@ -280,7 +325,10 @@ def _curve(curve: Curve) -> Curve:
         round_x = curve.kind in ("roc", "step")
         names = ("x", "y", "low", "high")
         columns = {name: getattr(one, name) for name in names if getattr(one, name) is not None}
-        rounded = {name: [*map(_tenth, parts)] if name != "x" or round_x else parts for name, parts in columns.items()}
+        rounded = {
+            name: [to_step(part, _GRID) for part in parts] if name != "x" or round_x else parts
+            for name, parts in columns.items()
+        }
         points = list({point[0]: point for point in zip(*rounded.values(), strict=True)}.values())
         series.append(one.model_copy(update={name: [point[at] for point in points] for at, name in enumerate(rounded)}))
     return curve.model_copy(update={"series": series})
@@ -291,30 +339,31 @@ def _data(data: Data, smallest: int, key: bytes) -> Data:
     digest = {"sha256": keyed(key, data.sha256)}
     if data.chosen:
         return data.model_copy(update=digest)
-    names = ("providers", "members", "non_members", "documents", "queries")
-    counts = {name: _or_none(getattr(data, name), smallest) for name in names}
+    names = ("documents", "queries", *(("providers", "members", "non_members") if data.providers else ()))
+    counts = {name: _banded(getattr(data, name), smallest) for name in names}
     counted = {
-        name: {what: _or_none(count, smallest) for what, count in getattr(data, name).items()}
+        name: {what: _banded(count, smallest) for what, count in getattr(data, name).items()}
         for name in ("parts", "unusable")
     }
-    facts = {name: coarse_text(cell, smallest) if isinstance(cell, str) else cell for name, cell in data.facts.items()}
+    text = CoarseText(smallest)
+    facts = {name: text(cell) if isinstance(cell, str) else cell for name, cell in data.facts.items()}
     size = band(len(data.problems), smallest)
     return data.model_copy(
         update={**digest, **counts, **counted, "facts": facts, "problems": data.problems[: size.low]}
     )
 
 
-def _tenth(value: float) -> float:
-    return round(round(value / _GRID) * _GRID, 1)
-
-
-def _or_none(count: object, smallest: int) -> object:
-    """A band; nothing stays nothing."""
-    return band(count, smallest) if isinstance(count, int) and count else count
+def _banded(count: object, smallest: int) -> object:
+    return band(count, smallest) if isinstance(count, int) else count
 
 
 def _place(check: str, metric: str | None, about: Mapping[str, object]) -> tuple[str, ...]:
     return check, metric or "", *sorted(f"{name}: {value}" for name, value in about.items())
+
+
+def _family(place: tuple[str, ...], metric: Metric) -> tuple[str, ...]:
+    """What a number can be combined with: the same quantity of one check and model."""
+    return place[0], _PARTS.sub("", metric.name), str(metric.slice.get("model"))
 
 
 def _digest(text: str) -> str:

@@ -38,21 +38,28 @@ def keep_results(results: Results, plan: AuditPlan, key: bytes, store: Path) -> 
         return exact
     with ResponseStore(store) as opened, opened.transaction() as database:
         database.execute("BEGIN IMMEDIATE")  # audits that share a store publish one after the other
-        records = Records(opened)
-        try:
-            before = Totals.model_validate(records.get(PUBLISHED) or {})
-        except ValidationError as error:
-            raise AuditError(f"the totals that {store} has published are damaged", "Name another --store") from error
-        shared, totals = share(results, plan.smallest_group or SMALLEST, key, before)
+        before = published_totals(opened)
+        shared, totals = share(exact, plan.smallest_group or SMALLEST, key, before)
         write_results(exact, plan.out / PRIVATE)
-        shared = _without_paths(shared, plan)
         write_results(shared, plan.out)
-        records.put(PUBLISHED, totals.model_dump(mode="json"))
+        Records(opened).put(PUBLISHED, totals.model_dump(mode="json"))
     shown = {str(plan.out / one.picture) for check in shared.checks for one in check.evidence if one.picture}
     for picture in (plan.out / PUBLIC).glob("*"):
         if str(picture) not in shown:
             picture.unlink()
     return shared
+
+
+def published_totals(store: ResponseStore) -> Totals:
+    """What reports of a store have published.
+
+    Raises:
+        AuditError: The record is damaged.
+    """
+    try:
+        return Totals.model_validate(Records(store).get(PUBLISHED) or {})
+    except ValidationError as error:
+        raise AuditError(f"the totals that {store.path} has published are damaged", "Name another --store") from error
 
 
 def _without_paths(results: Results, plan: AuditPlan) -> Results:
@@ -65,4 +72,8 @@ def _without_paths(results: Results, plan: AuditPlan) -> Results:
     for part in parts:
         part["path"] = short(part["path"])
     known = (plan.identity(), plan.out, plan.store, full["paths"])
-    return Results.model_validate(Places(known).without(said))
+    shortened = Results.model_validate(Places(known).without(said))
+    for check, given in zip(shortened.checks, results.checks, strict=True):
+        behind = zip(check.metrics, given.metrics, strict=True)
+        check.metrics[:] = [one.with_behind(other.resamples, other.items) for one, other in behind]
+    return shortened

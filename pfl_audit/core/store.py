@@ -95,6 +95,7 @@ class ResponseStore:
         path: The database file; made where it is missing.
 
     Attributes:
+        path: The file.
         changed: Whether this process has put something, or would have but for a full disk.
 
     Raises:
@@ -103,7 +104,7 @@ class ResponseStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self.changed = False
         _require_plain(path)
         self._made: list[Path] = []
@@ -202,7 +203,7 @@ class ResponseStore:
         """Close the database, and remove one that this process has made and that holds nothing."""
         if self._new and not self.changed and self._alone():
             self.close()
-            self._path.unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)
             remove_empty(self._made)
         self.close()
 
@@ -251,11 +252,11 @@ class ResponseStore:
         version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
         if version not in (0, 1, _VERSION):
             raise AuditError(
-                f"{self._path} was written by another version of pfl-audit", "Delete it, or name another --store"
+                f"{self.path} was written by another version of pfl-audit", "Delete it, or name another --store"
             )
         found = _schema(self._db)
         if any(kind != "table" or name not in _TABLES for kind, name, _ in found):
-            raise AuditError(f"{self._path} is another program's database", "Name another --store")
+            raise AuditError(f"{self.path} is another program's database", "Name another --store")
         if found - _own_schema():
             if found - {(kind, name, sql.replace(f", {_ADDED}", "")) for kind, name, sql in _own_schema()}:
                 raise self._failed("it has tables of other columns")
@@ -286,7 +287,7 @@ class ResponseStore:
             remedy = "Delete it, or name another --store"
         known = isinstance(error, str | sqlite3.Error | OSError)
         reason = error if known else "a row in it is damaged"  # whose text may be an answer
-        return StorageError(f"the response store {self._path} cannot be used: {reason}", remedy)
+        return StorageError(f"the response store {self.path} cannot be used: {reason}", remedy)
 
 
 _OPEN: WeakSet[ResponseStore] = WeakSet()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
+from pfl_audit.core.shared_results import PUBLISHED, published_totals
 from pfl_audit.core.store import INSERT, MARK, SELECT, ResponseStore, stored_response
 from pfl_audit.errors import AuditError, UsageError
 from pfl_audit.models.protocol import Response
@@ -71,7 +72,7 @@ def merge_stores(out: Path, stores: Sequence[Path]) -> Merged:
         for path in stores:
             with ResponseStore(path) as source, target.transaction() as database:
                 _add_answers(source, target, database, done)
-                _add_records(source, database, done)
+                _add_records(source, target, database, done)
                 names = [(f"{MARK}{mark}",) for mark in sorted(_marks(source))]
                 database.executemany("INSERT OR IGNORE INTO meta VALUES (?, '')", names)
     return done
@@ -104,7 +105,8 @@ def _add_answers(source: ResponseStore, target: ResponseStore, database: sqlite3
         done.known += len(known)
 
 
-def _add_records(source: ResponseStore, database: sqlite3.Connection, done: Merged) -> None:
+def _add_records(source: ResponseStore, target: ResponseStore, database: sqlite3.Connection, done: Merged) -> None:
+    totals = published_totals(target).joined(published_totals(source))
     for rows in _chunks(source, "SELECT key, value FROM records"):
         with source.reading():
             if not all(isinstance(json.loads(str(value)), dict) for _, value in rows):
@@ -115,6 +117,8 @@ def _add_records(source: ResponseStore, database: sqlite3.Connection, done: Merg
         added = database.total_changes - before
         done.records += added
         done.known += len(keys) - added
+    if totals.numbers:
+        database.execute("INSERT OR REPLACE INTO records VALUES (?, ?)", (PUBLISHED, totals.model_dump_json()))
 
 
 def _chunks(source: ResponseStore, select: str) -> Iterator[list[tuple[object, ...]]]:

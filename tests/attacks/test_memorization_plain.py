@@ -42,10 +42,10 @@ def test_values_that_come_out_are_counted() -> None:
     assert access_of(memory("leak", EXPOSURE), answers(0.17, 0.0)) == "answers"
 
 
-@pytest.mark.parametrize(("members", "begins"), [(0.0, "The model says the email of no company"), (0.1, "An attacker")])
-def test_no_value_is_said_only_where_none_came_out(members: float, begins: str) -> None:
+@pytest.mark.parametrize("members", [0.0, 0.1])
+def test_none_and_few_values_that_came_out_are_said_alike(members: float) -> None:
     said = plain_sentence("email", memory("leak"), answers(members, 0.2), PROVIDER)
-    assert said.startswith(begins)
+    assert said.startswith("An attacker who sees the model's scores")
     assert "in 70 of 100 cases, where guessing gives 50." in said
     assert access_of(memory("leak"), answers(members, 0.2)) == "scores"
 

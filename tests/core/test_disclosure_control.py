@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import chain, combinations
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pfl_audit.core.coarse_text import band, coarse_number, coarse_text, ladder
+from pfl_audit.core.coarse_text import CoarseText, band, coarse_number, ladder
 from pfl_audit.core.disclosure_control import Totals, concerns_few, share
 from pfl_audit.core.metric import build_metric
-from pfl_audit.core.results import Curve, Evidence, Finding, Metric, Results, Series, Table
+from pfl_audit.core.results import Curve, Evidence, Finding, GuaranteeReview, Metric, Results, Series, Table
+from pfl_audit.core.schema import LimitResult
 from pfl_audit.metrics.intervals import Estimate
+from pfl_audit.reports.coverage import documentation
 from pfl_audit.reports.view import arrange
 from tests.reports.test_html import check, results
 
@@ -52,6 +58,36 @@ def test_a_combination_of_three_sets_is_found() -> None:
     first, second, union = items(*range(20)), items(*range(18, 40)), items(*range(40))
     assert not any(concerns_few(pair, 5) for pair in ((first, second), (first, union), (second, union)))
     assert concerns_few([first, second, union], 5)
+
+
+def test_four_companies_that_other_sets_tell_apart_are_few() -> None:
+    """A minus B is about four companies, of which C holds two: four atoms of one company each."""
+    rest, others = range(10, 30), range(30, 50)
+    assert concerns_few([items(0, 2, *others), items(0, 1, *rest), items(2, 3, *rest)], 5)
+    assert not concerns_few([items(0, 2, *others), items(0, 1, *rest), items(2, 3, *rest)], 4)
+
+
+def test_what_earlier_sets_say_alone_is_no_fault_of_the_last() -> None:
+    pair = [items(*range(40)), items(*range(39))]
+    assert concerns_few(pair, 5)
+    assert not concerns_few([*pair, items(*range(100, 140))], 5)
+    assert not concerns_few([*pair, pair[0]], 5)
+
+
+@given(st.lists(st.frozensets(st.integers(0, 9), min_size=1), min_size=1, max_size=5, unique=True), st.integers(2, 6))
+def test_few_are_found_like_by_trying_all_subsets(sets: list[frozenset[int]], smallest: int) -> None:
+    """Combinations about some units alone are as many as the rank falls without them; the last set adds one."""
+    pages = [items(*one) for one in sets]
+    units = sorted(set().union(*sets))
+    matrix = np.array([[unit in one for one in sets] for unit in units], dtype=float)
+
+    def about(columns: np.ndarray, some: tuple[int, ...]) -> int:
+        rest = np.delete(columns, some, axis=0)
+        return np.linalg.matrix_rank(columns) - (np.linalg.matrix_rank(rest) if rest.size else 0)
+
+    every = chain.from_iterable(combinations(range(len(units)), size) for size in range(1, smallest))
+    wanted = any(about(matrix, some) > about(matrix[:, :-1], some) for some in every)
+    assert concerns_few(pages, smallest) == wanted
 
 
 def test_of_two_slices_the_finding_s_is_published() -> None:
@@ -110,7 +146,7 @@ def test_five_companies_that_come_are_enough() -> None:
     _, kept = shown(total(items(*range(40)), 0.44))
     (one,), later = shown(total(items(*range(45)), 0.46), before=kept)
     assert one.value == 0.5
-    assert len(later.numbers) == 1
+    assert len(later.numbers) == 2
 
 
 def test_the_smallest_group_is_a_setting() -> None:
@@ -167,17 +203,162 @@ def test_records_that_could_not_be_used_are_counted_in_a_masked_report() -> None
         ("92.0 % of 537 questions", "about 90 % of 500 to 999 questions"),
         ("ranks 1.86 bits [1.48, 2.25] higher", "ranks about 2.0 bits [1.0, 2.5] higher"),
         ("Of 100 pages, the model answers 17; of 100 others, 0.", "Of 100 pages, the model answers about 20; "
-         "of 100 others, fewer than 5."),
+         "of 100 others, up to 10."),
         ("0.0 % [0.0 %, 8.8 %]", "at most 10 % [0, 10]"),
         ("100.0 % [100.0 %, 100.0 %]", "at least 90 % [90, 100]"),
         ("p = 0.00075 (permutation)", "p = 0.001 (permutation)"),
         ("with more than 5 questions each, over 50 draws", "with more than 5 questions each, over 50 draws"),
         ("page 54467165: it cannot be read", "page 54467165: it cannot be read"),
         ("clues (fragment on 3, domain on 12)", "clues (fragment on fewer than 5, domain on 10 to 19)"),
+        ("rapidocr 3.10.0, version 2.5", "rapidocr 3.10.0, version 2.5"),
+        ("at 2026-11-28T14:05:09 with seed 17", "at 2026-11-28T14:05:09 with seed 17"),
+        ("epsilon 8.25 at delta 1e-05, delta = 0.00123", "epsilon 8.25 at delta 1e-05, delta = 0.00123"),
+        ("10^-5 of them, 2^20 guesses", "10^-5 of them, 2^20 guesses"),
+        ("at 36.9 dB inside", "at about 40 dB inside"),
+        ("target 92.1 and 85.3 %", "target about 90 and about 90 %"),
+        ("its ANLS is 87 %, at least 50 % of it is needed", "its ANLS is about 90 %, at least 50 % of it is needed"),
+        ("runs/2031/v12 holds 12 pages", "runs/2031/v12 holds 10 to 19 pages"),
+        ("12/40 companies", "10 to 19/20 to 49 companies"),
+        ("2 to 4", "2 to 4"),
+        ("5 or more", "5 or more"),
+        ("0.7 to 0.8", "0.7 to 0.8"),
+        ("1,000 to 1,999 of 3", "1,000 to 1,999 of fewer than 5"),
+        ("of 100 others, fewer than 1", "of 100 others, up to 10"),
     ],
 )  # fmt: skip
 def test_numbers_in_sentences_are_rounded_and_settings_are_not(exact: str, coarse: str) -> None:
-    assert coarse_text(exact, 5) == coarse
+    assert CoarseText(5)(exact) == coarse
+
+
+def test_a_number_of_a_sentence_or_a_cell_is_that_of_its_metric() -> None:
+    exact = total(items(*range(12)), 0.432)
+    finding = Finding(level="leak", text="43.2 % [33.2, 53.2] and 43.2 %", plain="of 100 pages, 43", remedy="x",
+                      metric=exact.name, slice=exact.slice)  # fmt: skip
+    table = Table(title="x", columns=["a", "p"], rows=[["43.2 % [33.2 %, 53.2 %]", "0.0007"]])
+    found, _ = share(audit(exact, finding=finding, tables=[table]), 5, b"key", Totals())
+    (one,) = found.checks[0].metrics
+    assert (one.value, one.ci, one.step) == (0.4, (0.2, 0.6), 0.2)
+    said = found.checks[0].finding
+    assert said is not None
+    assert said.text == "about 40 % [20, 60] and about 40 %"
+    assert said.plain == "of 100 pages, about 40"
+    assert found.checks[0].tables[0].rows == [["about 40 % [20, 60]", "0.001"]]
+
+
+def test_a_finding_s_number_that_is_not_published_is_in_no_sentence() -> None:
+    few = total(items(*range(8), unit=2), 0.375)
+    finding = Finding(level="leak", text="a gap of 37.5 points [27.5, 47.5], 22.2 % elsewhere, p = 0.03", remedy="x",
+                      plain="Of 100 pages, 38.", metric=few.name, slice=few.slice, success=0.375)  # fmt: skip
+    found, _ = share(audit(few, finding=finding), 5, b"key", Totals())
+    said = found.checks[0].finding
+    assert said is not None
+    assert said.text == "a gap of not published, not published elsewhere, p not published"
+    assert (said.plain, said.success) == ("Of 100 pages, not published.", None)
+
+
+def test_a_number_as_it_was_published_before_is_so_in_sentences_with_today_s_note() -> None:
+    def release(count: int, value: float, before: Totals) -> tuple[Results, Totals]:
+        one = total(items(*range(count)), value).model_copy(update={"note": f"p = {value}"})
+        text = f"{100 * value:.1f} % [{100 * value - 10:.1f}, {100 * value + 10:.1f}]"
+        finding = Finding(level="leak", text=text, remedy="x", metric=one.name, slice=one.slice)
+        one = one.with_behind(np.empty(0), items(*range(count)))
+        return share(audit(one, finding=finding), 5, b"key", before)
+
+    _, kept = release(40, 0.44, Totals())
+    later, _ = release(41, 0.46, kept)
+    (one,), said = later.checks[0].metrics, later.checks[0].finding
+    assert (one.value, one.note) == (0.4, "p = 0.5")
+    assert said is not None
+    assert said.text == "about 40 % [30, 60]"
+
+
+def test_an_earlier_release_is_remembered_beside_the_newest() -> None:
+    """The third release has one company less than the first, and ten less than the second."""
+    _, first = shown(total(items(*range(40)), 0.44))
+    _, second = shown(total(items(*range(50)), 0.46), before=first)
+    assert len(second.numbers) == len(second.sets) == 2
+    (third,), _ = shown(total(items(*range(39)), 0.99), before=second)
+    assert third.value != 1.0
+
+
+def test_of_members_others_and_their_gap_no_two_give_a_third_that_is_hidden() -> None:
+    """Members of both slices differ by two companies, others by six."""
+    sides = {"all pages": (range(30), range(100, 130)), "no residual clue": (range(28), range(100, 124))}
+    metrics = []
+    for slice_, (inside, outside) in sides.items():
+        parts = {"members": items(*inside), "non-members": items(*outside), "gap": items(*inside, *outside)}
+        for name, pages in parts.items():
+            metrics.append(total(pages, slice_=slice_).model_copy(update={"name": f"ACC {name}"}))
+            metrics[-1] = metrics[-1].with_behind(np.empty(0), pages)
+    published = [one.value is not None for one in shown(*metrics)[0]]
+    assert published == [True, True, True, False, True, False]
+
+
+def test_none_and_few_look_alike() -> None:
+    columns = ["Page", "Clues"]
+    tables = [
+        Table(
+            title="x", columns=columns, rows=[[f"page {one:08x}", "word"] for one in range(some)], note=f"{some} in all"
+        )
+        for some in (0, 4)
+    ]
+    found, _ = share(audit(tables=tables), 5, b"key", Totals())
+    assert found.checks[0].tables[0] == found.checks[0].tables[1]
+    counts = [results().datasets[0].model_copy(update={"members": some, "parts": {"x": some}}) for some in (0, 4)]
+    one, other = (share(results().model_copy(update={"datasets": [data]}), 5, b"", Totals())[0] for data in counts)
+    assert one.datasets == other.datasets
+    secrets = [build_metric("secrets", float(some), format="integer", n=50) for some in (0, 4)]
+    assert len({str(shown(one)[0][0].value) + str(shown(one)[0][0].bound) for one in secrets}) == 1
+
+
+def test_chance_is_rounded_like_its_number_and_one_by_design_is_not() -> None:
+    def chance(value: float, chance: float) -> float | None:
+        found = Estimate(value, value - 0.2, value + 0.2, np.empty(0))
+        return shown(build_metric("accuracy", found, format="percent", n=40, chance=chance))[0][0].chance
+
+    assert [chance(0.6, one) for one in (0.5094, 0.5, 0.62, 0.01, 0.0)] == [0.5, 0.5, 0.7, 0.01, 0.0]
+    (hidden,), _ = shown(build_metric("accuracy", 0.5, format="percent", n=4, chance=0.5094))
+    assert hidden.chance is None
+
+
+def test_what_has_no_value_keeps_its_reason() -> None:
+    (one,), kept = shown(build_metric("accuracy", None, n=3, note="only 3 members have more than 10 questions"))
+    assert one.note == "only fewer than 5 members have more than 10 questions"
+    assert not kept.numbers
+
+
+def test_counts_of_the_training_record_are_bands_and_its_guarantee_is_as_stated() -> None:
+    review = GuaranteeReview(claim=None, worth="holds", text="epsilon 8.00 for the 30 rounds that were run")
+    claim = {"rounds": 30, "data": {"documents": 1234, "providers": 3}}
+    exact = results()
+    target = exact.target.model_copy(update={"training_claim": claim, "claim_review": review})
+    found, _ = share(exact.model_copy(update={"target": target}), 5, b"", Totals())
+    assert found.target.claim_review == review
+    assert found.target.training_claim == {
+        "rounds": 30, "data": {"documents": "1,000 to 1,999", "providers": "fewer than 5"}
+    }  # fmt: skip
+    ratio = next(one for one in documentation(found) if "Ratio" in one.what)
+    assert ratio.supplied == "1,000 to 1,999 documents to 3 parameters, as the training record states"
+
+
+def test_gates_say_no_more_than_the_rounded_number() -> None:
+    """Limits beside the exact number would be a search for it: 43.1 % fails, 43.3 % passes."""
+    one = total(items(*range(40)), 0.432)
+    exact = audit(one)
+    numbers = [
+        LimitResult(gate=f"{exact.checks[0].id}: acc_members <= {limit} % on estimate", check=exact.checks[0].id,
+                    status=status, metric=one.name, slice=one.slice, compared=0.432, end="estimate",
+                    limit=limit / 100, format="percent")
+        for limit, status in ((43.1, "failed"), (43.3, "passed"))
+    ]  # fmt: skip
+    gate = exact.verdict.gate.model_copy(update={"numbers": numbers})
+    exact = exact.model_copy(update={"verdict": exact.verdict.model_copy(update={"gate": gate})})
+    shared = share(exact, 5, b"", Totals())[0].verdict.gate.numbers
+    assert [one.status for one in shared] == ["failed", "passed"]
+    failed, passed = (one.model_copy(update={"status": "passed"}) for one in shared)
+    assert failed == passed
+    assert (failed.limit, failed.compared) == (0.4, 0.4)
+    assert failed.gate == f"{exact.checks[0].id}: acc_members <= about 40 % on estimate"
 
 
 def test_steps_and_bands_follow_1_2_and_5() -> None:

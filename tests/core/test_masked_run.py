@@ -11,13 +11,19 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.core.comparison import compare
+from pfl_audit.core.exports import EXPORTS
 from pfl_audit.core.plan import AuditPlan
-from pfl_audit.core.results import read_results
+from pfl_audit.core.renderers import render_all
+from pfl_audit.core.results import Check, read_results
 from pfl_audit.core.runner import run_audit
+from pfl_audit.core.shared_results import keep_results
 from pfl_audit.documents.readers import open_corpus
 from pfl_audit.documents.scrubbing.questions import scrubbed_questions
 from pfl_audit.errors import AuditError, UsageError
+from pfl_audit.files import sha256_json
 from pfl_audit.progress import Silent
+from tests.reports.test_html import check as a_check
+from tests.reports.test_html import results
 
 CHECKS = ("memorization.provider_name", "memorization.generalisation")
 PSEUDONYM = re.compile(r"(?:page|provider) [0-9a-f]{8}\b")
@@ -52,6 +58,62 @@ def test_exact_numbers_and_digests_stay_private(done: Path, corpus_folder: Path)
             assert one.value is None or one.step is not None
             assert not isinstance(one.n, int)
             assert not isinstance(other.n, type(one.n)) or one.n is None
+
+
+@pytest.fixture(scope="module")
+def uneven(plan: AuditPlan, corpus_folder: Path) -> Path:
+    """A run of a model that is right on a share of pages that is no round number."""
+    red = open_corpus(corpus_folder, "red")
+    asked = (*red.queries, *scrubbed_questions(red, "provider_name", seed=0).queries)
+    lines = [
+        {"id": query.id, "answer": query.answers[0] if int(sha256_json(query.id)[:4], 16) % 7 < 4 else "?",
+         "confidence": int(sha256_json([query.id])[:4], 16) / 2**16}
+        for query in asked
+    ]  # fmt: skip
+    answers = plan.out.parent / "uneven.jsonl"
+    answers.write_text("\n".join(map(json.dumps, lines)))
+    gates = (
+        "memorization.generalisation: acc_gap <= 12.34 points",
+        "memorization.generalisation: acc_gap >= -87.65 points",
+    )
+    out, inputs = plan.out.parent / "uneven", {"questions": {"red": corpus_folder, "answers": answers}}
+    command = " ".join(["pfl-audit audit", *(f"--gate '{gate}'" for gate in gates)])
+    run_audit(replace(plan, out=out, inputs=inputs, gates=gates, command=command), Silent())
+    return out
+
+
+def exact_numbers(check: Check) -> set[str]:
+    """Numbers of a check as any report prints them, without those that are round or shorter than three digits."""
+    said = set()
+    for one in check.metrics:
+        for value in (one.value, *(one.ci or ()), one.std):
+            if value is not None:
+                said |= {f"{factor * abs(value):.{digits}f}" for factor in (1, 100) for digits in (1, 2, 3, 4)}
+                said.add(repr(abs(value)))
+        said.add(str(one.n))
+    return {one for one in said if len(one.replace(".", "").strip("0")) > 2}
+
+
+def test_no_shared_file_holds_an_exact_number(uneven: Path) -> None:
+    shared, exact = read_results(uneven), read_results(uneven / "private")
+    files = {path.name: path.read_text() for path in render_all(shared, uneven)}
+    files |= {name: export.text(shared) for name, export in EXPORTS.installed().items()}
+    files["results.json"] = (uneven / "results.json").read_text()
+    assert {"report.html", "csv", "model-card", "sarif", "junit", "results.json"} <= files.keys()
+    numbers = set[str]().union(*map(exact_numbers, exact.checks)) | {"12.34", "87.65", "0.1234", "0.8765"}
+    assert len(numbers) > 100
+    markup = re.compile(r"<style.*?</style>|<script.*?</script>|<svg.*?</svg>|\b[0-9a-f]{8,}\b", re.DOTALL)
+    for name, text in files.items():
+        said = markup.sub("", text).replace(shared.provenance.started, "").replace(",", "")
+        assert not numbers.intersection(re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", said)), name
+
+
+def test_paths_are_shortened_before_numbers_are_rounded(plan: AuditPlan, tmp_path: Path) -> None:
+    page = tmp_path / "run 2031" / "12" / "pages 77.jsonl"
+    exact = results(a_check(status="skipped", reason=f"{page} cannot be read, as 12 others", finding=None))
+    given = replace(plan, out=tmp_path / "run", inputs={"questions": {"red": page}})
+    shared = keep_results(exact, given, b"key", tmp_path / "store.sqlite")
+    assert shared.checks[0].reason == "pages 77.jsonl cannot be read, as 10 to 19 others"
 
 
 def test_two_runs_share_no_pseudonym_and_a_repeated_one_has_the_same(done: Path, plan: AuditPlan) -> None:

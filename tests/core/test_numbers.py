@@ -30,6 +30,24 @@ def test_a_number_is_printed_in_its_format(form: Format, value: float, shown: st
     assert interval(metric) == f"[{bare}, {bare}]"
 
 
+@pytest.mark.parametrize(
+    ("form", "value", "step", "shown", "bare"),
+    [
+        ("percent", 0.4, 0.1, "about 40 %", "40"),
+        ("percent", 0.025, 0.005, "about 2.5 %", "2.5"),
+        ("points", -0.05, 0.05, "about -5 points", "-5"),
+        ("decimal", 0.7, 0.1, "about 0.7", "0.7"),
+        ("bits", 2.0, 0.5, "about +2.0 bits", "+2.0"),
+        ("number", 0.3, 0.1, "about 0.3", "0.3"),
+    ],
+)
+def test_a_rounded_number_has_no_more_digits_than_its_step(
+    form: Format, value: float, step: float, shown: str, bare: str
+) -> None:
+    metric = Metric(name="x", format=form, value=value, ci=(value, value), step=step)
+    assert (number(metric), interval(metric)) == (shown, f"[{bare}, {bare}]")
+
+
 @pytest.mark.parametrize("name", ["epsilon lower bound", "AUC", "gap", "PSNR", "exposure", "tokens disclosed", "MSE"])
 def test_the_name_of_a_metric_decides_nothing(name: str) -> None:
     assert number(Metric(name=name, value=3.2)) == "3.2"

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from pfl_audit.cli.main import run
+from pfl_audit.core.disclosure_control import Total, Totals
+from pfl_audit.core.results import Metric
+from pfl_audit.core.shared_results import PUBLISHED, published_totals
 from pfl_audit.core.store import Records, ResponseStore
 from pfl_audit.core.store_merge import merge_stores
 from pfl_audit.errors import AuditError, UsageError
@@ -52,6 +55,33 @@ def test_again_adds_nothing(shards: list[Path], tmp_path: Path) -> None:
     done = merge_stores(tmp_path / "all.sqlite", shards)
     assert (done.answers, done.known) == (1000, 2002)
     assert merge_stores(tmp_path / "all.sqlite", shards).answers == 0
+
+
+def test_what_both_have_published_is_kept(shards: list[Path], tmp_path: Path) -> None:
+    metric = Metric(name="ACC", value=0.4, step=0.1, format="percent")
+    both = [
+        Totals(
+            sets={about: frozenset({(about, "company")})},
+            numbers=[Total(place=("check", "ACC"), model="0", about=about, metric=metric)],
+        )
+        for about in ("first", "second")
+    ]
+    for path, totals in zip(shards, both, strict=False):
+        with ResponseStore(path) as made:
+            Records(made).put(PUBLISHED, totals.model_dump(mode="json"))
+    for _ in range(2):
+        merge_stores(tmp_path / "all.sqlite", shards)
+        with ResponseStore(tmp_path / "all.sqlite") as made:
+            assert published_totals(made) == both[0].joined(both[1])
+            assert len(published_totals(made).numbers) == len(published_totals(made).sets) == 2
+
+
+def test_damaged_totals_add_nothing(shards: list[Path], tmp_path: Path) -> None:
+    with ResponseStore(shards[1]) as made:
+        Records(made).put(PUBLISHED, {"numbers": 3})
+    with pytest.raises(AuditError, match=r"1\.sqlite has published are damaged"):
+        merge_stores(tmp_path / "all.sqlite", shards)
+    assert content(tmp_path / "all.sqlite")[0] == content(shards[0])[0]
 
 
 def test_another_model_is_refused_and_nothing_is_made(shards: list[Path], tmp_path: Path) -> None:

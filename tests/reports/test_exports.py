@@ -1,5 +1,7 @@
 """Files for other tools, read by those tools or their schemas."""
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -12,8 +14,9 @@ from jsonschema import Draft4Validator
 from junitparser import Error, Failure, JUnitXml, Skipped
 
 from pfl_audit.core.exports import EXPORTS, write_exports
-from pfl_audit.core.results import Results
+from pfl_audit.core.results import Metric, Results
 from pfl_audit.errors import UsageError
+from pfl_audit.reports.csv_table import to_csv
 from pfl_audit.reports.junit import to_junit
 from pfl_audit.reports.markdown import md, to_model_card, to_summary
 from pfl_audit.reports.sarif import location_of, to_sarif
@@ -58,6 +61,18 @@ def test_waivers_suppress_and_the_baseline_marks() -> None:
     entries = {one["ruleId"]: one for one in valid(to_sarif(results()))["results"]}
     assert {rule for rule, one in entries.items() if "suppressions" in one} == {"c.waived", "gate/c.waived"}
     assert {rule for rule, one in entries.items() if one["baselineState"] == "unchanged"} == {"c.known"}
+
+
+def test_a_rounded_number_is_not_exported_as_an_exact_one() -> None:
+    made = results()
+    metrics = [Metric(name="ACC gap", value=0.1, ci=(0.0, 0.1), format="percent", step=0.05, bound="at most")]
+    made = made.model_copy(update={"checks": [made.checks[0].model_copy(update={"metrics": metrics}), made.checks[1]]})
+    rounded, exact = csv.DictReader(io.StringIO(to_csv(made)))
+    assert (rounded["step"], rounded["bound"], exact["step"], exact["bound"]) == ("0.05", "at most", "", "")
+    (index,) = yaml.safe_load(to_model_card(made).split("---")[1])["model-index"]
+    first, second = index["results"][0]["metrics"]
+    assert first["args"] == {"rounded to": 0.05, "bound": "at most"}
+    assert "args" not in second
 
 
 def test_fingerprints_are_those_of_the_finding_and_not_of_its_numbers() -> None:

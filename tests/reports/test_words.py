@@ -33,3 +33,8 @@ def test_what_a_report_on_forms_decides_by_is_explained() -> None:
     terms = glossary([data("forms")])
     assert {"Secret", "Over public knowledge", "Right tokens", "AccAt p, AccAUC"} <= terms.keys()
     assert "providers" in terms["Interval"]
+
+
+def test_a_masked_report_explains_how_it_is_rounded() -> None:
+    assert "Rounded" not in glossary([data("questions")])
+    assert "about 7 companies or more" in glossary([data("questions")], 7)["Rounded"]
