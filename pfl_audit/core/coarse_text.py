@@ -23,9 +23,11 @@ PSEUDONYM: Final = re.compile(r"(?:provider|document|person|page|form|group) [0-
 HIDDEN: Final = "not published"
 _TENTH: Final = 0.1
 """Least step of a share that no metric states."""
-_NUMBER: Final = r"[-+]?\d(?:[\d,]*\d)?(?:\.\d+)?(?:e[-+]?\d+)?"
+_WHOLE: Final = r"\d(?:[\d,]{0,18}\d)?"
+_EXPONENT: Final = r"(?:e(?:[-+]?\d{1,2}|-\d{3}))"
+_NUMBER: Final = rf"[-+]?{_WHOLE}(?:\.\d{{1,20}})?{_EXPONENT}?"
 _KEPT: Final = (
-    PSEUDONYM.pattern, r"(?=\S*[A-Za-z])\S*/\S*",  # paths
+    PSEUDONYM.pattern, r"(?<!\S)(?=\S*[A-Za-z])\S*/\S*",  # paths
     r"\b[125][0,]* to [149][9,]*\b", r"\b0\.\d to [01]\.\d\b", r"\d+ or more\b", r"fewer than \d+",
     r"[Vv]ersions? v?\d[\w.+-]*", r"\bv?\d+(?:\.\d+){2,}\S*", r"\b(?:19|20)\d\d(?:(?:-\d\d){1,2}[T\d:.+-]*|(?=[);]))",
     r"\bseeds? \d+(?:(?:, | and | to )\d+)*", r"\d+\^-?\d+", r"(?:epsilon|delta)(?: of| =)? [\d.e+-]+", r"\bs = \d+",
@@ -41,9 +43,9 @@ _TEXT: Final = re.compile(
     + rf"|(?P<value>(?<![\w.\-]){_NUMBER})(?P<unit>(?: [^\d\[\](),;± ]{{1,6}})?)(?: ± {_NUMBER})? "
     rf"\[(?P<low>{_NUMBER})[^,\]]*, (?P<high>{_NUMBER})[^\]]*\]"
     rf"|\bp(?: =)? (?P<p>{_NUMBER})"
-    r"|(?<![\w.\-])(?P<alone>[-+]?\d(?:[\d,]*\d)?(?:\.\d+(?:e[-+]?\d+)?(?!\w)|(?= %| points)))"
+    rf"|(?<![\w.\-])(?P<alone>[-+]?{_WHOLE}(?:\.\d{{1,20}}{_EXPONENT}?(?!\w)|(?= %| points)))"
     r"(?P<behind>(?: %| points)?)"
-    r"|(?<![\w.\-])(?P<count>\d(?:[\d,]*\d)?)(?![\w.]\w|\w)"
+    rf"|(?<![\w.\-])(?P<count>{_WHOLE})(?![\w.]\w|\w)"
 )
 _NEAR_NONE: Final = re.compile(r"fewer than 1(?![\d,])")
 _HUNDRED: Final = re.compile(r"[Oo]f 100\b|^(?:fewer than )?\d+ at \d+$")
@@ -141,7 +143,11 @@ class CoarseText:
                 size = 100.0 if unit in (" %", " points") else 1.0
                 return self._number(value, unit, size, *filter(None, (found["low"], found["high"])))
             if value := found["p"]:
-                return f"p {HIDDEN}" if self.hidden else f"{found[0][: -len(value)]}{ladder(float(value)):.1g}"
+                return (
+                    f"p {HIDDEN}"
+                    if self.hidden
+                    else f"{found[0][: -len(value)]}{ladder(float(value.replace(',', ''))):.1g}"
+                )
             if value := found["count"]:
                 count = int(value.replace(",", ""))
                 share = hundred and count <= 100

@@ -162,7 +162,7 @@ class _Kept:
         self._own: dict[object, dict[Items, None]] = defaultdict(dict)
         self._earlier: dict[object, dict[Items, None]] = defaultdict(dict)
         for one in before.numbers:
-            self._earlier[_family(one.place, one.metric)][before.sets[one.about]] = None
+            self._earlier[_family(one.place, one.metric)][before.sets.get(one.about, frozenset())] = None
 
     def publish_all(self, check: Check) -> list[tuple[Metric, Metric]]:
         """Numbers of a check, exact and published; of those that exclude each other, the one like the finding's is."""
@@ -198,7 +198,8 @@ class _Kept:
             away, step = abs(metric.value - (last.metric.value or 0.0)), last.metric.step or 0.0
             if away <= step:
                 return last.metric.model_copy(update={"note": metric.note})
-            if away <= step + 2 * len(known ^ self._before.sets[last.about]) / len(known):  # they may have moved it so
+            moved = known ^ self._before.sets.get(last.about, frozenset())
+            if away <= step + 2 * len(moved) / len(known):  # they may have moved it so far
                 return _without(metric, _MOVED, self._smallest)
         about = _digest("".join(sorted(item for item, _ in known)))
         self._new.sets[about] = known

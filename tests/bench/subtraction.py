@@ -36,6 +36,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 REPORTS = ("", "pre-trained", "with-privacy")
 KEYS = ("provider_name", "provider_email")
 CLASSES = {"members": True, "non-members": False}
+GAP = "gap"
 EXACT = 1e-6
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 """Shares of members' pages on which a simulated model gives the name."""
@@ -45,9 +46,13 @@ EACH = 3
 
 @dataclass(frozen=True)
 class Total:
-    """Bounds of the sum of a score over pages."""
+    """Bounds of a weighted sum of a score over pages.
 
-    pages: frozenset[str]
+    Attributes:
+        weights: Page to its weight; of a gap, one over the pages of members, and less one over those of others.
+    """
+
+    weights: Mapping[str, float]
     low: float
     high: float
 
@@ -93,29 +98,35 @@ def show_demo(demo: Path, red: Corpus) -> None:
     )
 
 
-def families(metrics: Iterable[Mapping[str, object]], pages: pd.DataFrame) -> dict[tuple[str, str, str], list[Total]]:
-    """Totals of the same score of a model over the same class."""
-    found: dict[tuple[str, str, str], list[Total]] = defaultdict(list)
+def families(metrics: Iterable[Mapping[str, object]], pages: pd.DataFrame) -> dict[tuple[str, str], list[Total]]:
+    """Totals of the same score of a model: over members, over others, and their gaps."""
+    found: dict[tuple[str, str], list[Total]] = defaultdict(list)
     for one in metrics:
         score, _, kind = str(one["name"]).partition(" ")
         about = one["slice"]
-        if kind in CLASSES and one["value"] is not None and isinstance(about, dict):
-            rows = pages[pages["member"] == CLASSES[kind]]
-            rows = rows[rows["clues"] == 0] if about["pages"] == CLEAN_PAGES else rows
+        if kind in (*CLASSES, GAP) and one["value"] is not None and isinstance(about, dict):
+            rows = pages[pages["clues"] == 0] if about["pages"] == CLEAN_PAGES else pages
             if about["pages"] in (ALL_PAGES, CLEAN_PAGES):
-                found[score, kind, str(about["model"])].append(total(one, frozenset(rows["question"])))
+                sides = [frozenset(rows[rows["member"] == member]["question"]) for member in CLASSES.values()]
+                if kind != GAP:
+                    sides = [some if name == kind else frozenset() for name, some in zip(CLASSES, sides, strict=True)]
+                found[score, str(about["model"])].append(total(one, *sides))
     return found
 
 
-def total(metric: Mapping[str, object], pages: frozenset[str]) -> Total:
-    """A published number as bounds of a sum over pages: a rounded value lies within half a step."""
+def total(metric: Mapping[str, object], members: frozenset[str], others: frozenset[str]) -> Total:
+    """A published number as bounds of a weighted sum over pages: a rounded value lies within half a step."""
     value, step = float(str(metric["value"])), float(str(metric.get("step") or 0))
     low, high = value - step / 2, value + step / 2
     if metric.get("bound") == "at most":
         low, high = 0.0, step / 2
     elif metric.get("bound") == "at least":
         low, high = 1 - step / 2, 1.0
-    return Total(pages, max(0.0, low) * len(pages), min(1.0, high) * len(pages))
+    if members and others:
+        inside, outside = dict.fromkeys(members, 1 / len(members)), dict.fromkeys(others, -1 / len(others))
+        return Total(inside | outside, low, high)
+    pages = members | others
+    return Total(dict.fromkeys(pages, 1.0), max(0.0, low) * len(pages), min(1.0, high) * len(pages))
 
 
 def bounds(
@@ -126,9 +137,9 @@ def bounds(
     Args:
         whole: Whether the score of a page is 0 or 1.
     """
-    atoms: dict[tuple[bool, ...], set[str]] = defaultdict(set)
-    for page in frozenset[str]().union(*(one.pages for one in totals)):
-        atoms[tuple(page in one.pages for one in totals)].add(page)
+    atoms: dict[tuple[float, ...], set[str]] = defaultdict(set)
+    for page in frozenset[str]().union(*(one.weights for one in totals)):
+        atoms[tuple(one.weights.get(page, 0.0) for one in totals)].add(page)
     every = list(atoms)
     matrix = np.array(every, dtype=np.float64).T
     limits = [(0.0, float(len(atoms[atom]))) for atom in every]
@@ -192,9 +203,9 @@ def show_releases(name: str, red: Corpus, *, masked: bool, shared: bool) -> None
                 after, _ = published(scored, kept if shared else Totals(), masked=masked)
                 cache["after"] = after
             kind = "members" if own["member"].iloc[0] else "non-members"
-            parts = families((one.model_dump() for one in after.checks[0].metrics), scored)["ACC", kind, "target"]
+            parts = families((one.model_dump() for one in after.checks[0].metrics), scored)["ACC", "target"]
             old = families((one.model_dump() for one in before.checks[0].metrics), scored[scored["unit"] != company])
-            found = bounds([*parts, *old["ACC", kind, "target"]], SMALLEST, owner, whole=True)
+            found = bounds([*parts, *old["ACC", "target"]], SMALLEST, owner, whole=True)
             sides = [sums for some, sums in found.items() if some <= set(own["question"])]
             if sum(len(some) for some in found if some <= set(own["question"])) < len(own):
                 sides = []
