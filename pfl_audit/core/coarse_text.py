@@ -13,8 +13,8 @@ from pfl_audit.core.schema import Band, Finding, Metric
 
 Bound = Literal["at most", "at least"]
 Ends = tuple[float, float]
-Coarse = tuple[float, Ends | None, Bound | None]
-"""A rounded value, its interval, and what it bounds."""
+Coarse = tuple[float | None, Ends | None, Bound | None]
+"""A rounded value, None where it is not published, its interval, and what it bounds."""
 RATES: Final = ("percent", "points", "decimal")
 """Formats of shares and of differences of them."""
 WIDTH: Final = 0.8
@@ -23,29 +23,23 @@ PSEUDONYM: Final = re.compile(r"(?:provider|document|person|page|form|group) [0-
 HIDDEN: Final = "not published"
 _TENTH: Final = 0.1
 """Least step of a share that no metric states."""
-_WHOLE: Final = r"\d(?:[\d,]{0,18}\d)?"
-_EXPONENT: Final = r"(?:e(?:[-+]?\d{1,2}|-\d{3}))"
-_NUMBER: Final = rf"[-+]?{_WHOLE}(?:\.\d{{1,20}})?{_EXPONENT}?"
+_NUMBER: Final = r"[-+]?\d(?:[\d,]{0,18}\d)?(?:\.\d{1,20}(?:e(?:[-+]?\d{1,2}|-\d{3}))?)?"
 _KEPT: Final = (
     PSEUDONYM.pattern, r"(?<!\S)(?=\S*[A-Za-z])\S*/\S*",  # paths
-    r"\b[125][0,]* to [149][9,]*\b", r"\b0\.\d to [01]\.\d\b", r"\d+ or more\b", r"fewer than \d+",
+    r"\b[125][0,]* to [149][9,]*\b", r"\b0\.\d to [01]\.\d\b", r"\d+ or more\b", r"fewer than \d+", r"\bs = \d+",
     r"[Vv]ersions? v?\d[\w.+-]*", r"\bv?\d+(?:\.\d+){2,}\S*", r"\b(?:19|20)\d\d(?:(?:-\d\d){1,2}[T\d:.+-]*|(?=[);]))",
-    r"\bseeds? \d+(?:(?:, | and | to )\d+)*", r"\d+\^-?\d+", r"(?:epsilon|delta)(?: of| =)? [\d.e+-]+", r"\bs = \d+",
+    r"\bseeds? \d+(?:(?:, | and | to )\d+)*", r"\d+\^-?\d+", r"(?:epsilon|delta)(?: of| =)? [\d.e+-]+",
     r"\b95 %", r"(?:at (?:least|most)|than the|TPR at|the|surest|AccAt) \d+ %", r"gaps of \d+ points", r"≥ [\d.]+",
     r"[Oo]f 100\b", r"[\d.]+ standard deviations", r"that of one alone [\d.]+", r"AUC of 0\.6 must", r"below [\d.]+",
     r"\d+ (?:seeds|draws|labellings|folds|guesses)", r"(?:adjusted for|within|where it is|largest of) \d+",
     r"Chance is [\d.]+", r"fields of \d+ to \d+ tokens", r"among \d+;", r"\d+ are needed",
-    r"more than \d+ questions", r"guessing gives \d+",
+   r"\b\de[-+]?\d+", r"more than \d+ questions", r"guessing gives \d+",
 )  # fmt: skip
 """What is not rounded in our sentences: bands, and settings, which are not counted among companies."""
 _TEXT: Final = re.compile(
-    "|".join(f"(?:{one})" for one in _KEPT)
-    + rf"|(?P<value>(?<![\w.\-]){_NUMBER})(?P<unit>(?: [^\d\[\](),;± ]{{1,6}})?)(?: ± {_NUMBER})? "
-    rf"\[(?P<low>{_NUMBER})[^,\]]*, (?P<high>{_NUMBER})[^\]]*\]"
-    rf"|\bp(?: =)? (?P<p>{_NUMBER})"
-    rf"|(?<![\w.\-])(?P<alone>[-+]?{_WHOLE}(?:\.\d{{1,20}}{_EXPONENT}?(?!\w)|(?= %| points)))"
-    r"(?P<behind>(?: %| points)?)"
-    rf"|(?<![\w.\-])(?P<count>{_WHOLE})(?![\w.]\w|\w)"
+    "|".join(f"(?:{one})" for one in _KEPT) + rf"|\bp(?: =)? (?P<p>{_NUMBER}|\d(?:e-\d{{1,3}}))"
+    rf"|(?<![\w.\-])(?P<value>{_NUMBER})(?:(?P<unit>(?: [^\d\[\](),;± ]{{1,6}})?)(?: ± {_NUMBER})? "
+    rf"\[(?P<low>{_NUMBER})[^,\]]*, (?P<high>{_NUMBER})[^\]]*\]|(?P<behind> %| points)|(?![\w.]\w|\w))"
 )
 _NEAR_NONE: Final = re.compile(r"fewer than 1(?![\d,])")
 _HUNDRED: Final = re.compile(r"[Oo]f 100\b|^(?:fewer than )?\d+ at \d+$")
@@ -116,12 +110,9 @@ class CoarseText:
         self, smallest: int, metrics: Iterable[tuple[Metric, Metric]] = (), finding: Finding | None = None
     ) -> None:
         name, about = (finding.metric, finding.slice) if finding else (None, {})
-        pairs = [pair for pair in metrics if pair[0].value is not None]
-        heads = [shared for exact, shared in pairs if (exact.name, exact.slice) == (name, about)]
-        self._smallest = smallest
-        self._metrics = sorted(
-            pairs, key=lambda pair: (pair[0].slice != about, pair[1].value is not None, -(pair[1].step or 0))
-        )
+        pairs = sorted(metrics, key=lambda two: (two[0].slice != about, two[1].value is not None, -(two[1].step or 0)))
+        self._smallest, self._metrics = smallest, [pair for pair in pairs if pair[0].value is not None]
+        heads = [shared for exact, shared in self._metrics if (exact.name, exact.slice) == (name, about)]
         self.hidden = any(head.value is None for head in heads)
         self._step = max([_TENTH, *(head.step for head in heads if head.step and head.format in RATES)])
 
@@ -138,21 +129,17 @@ class CoarseText:
         sentence = _NEAR_NONE.sub("0", sentence).replace("more than 99", "100")
 
         def rounded(found: re.Match[str]) -> str:
-            if value := found["value"] or found["alone"]:
-                unit = found["unit"] or found["behind"] or ""
-                size = 100.0 if unit in (" %", " points") else 1.0
-                return self._number(value, unit, size, *filter(None, (found["low"], found["high"])))
-            if value := found["p"]:
-                return (
-                    f"p {HIDDEN}"
-                    if self.hidden
-                    else f"{found[0][: -len(value)]}{ladder(float(value.replace(',', ''))):.1g}"
-                )
-            if value := found["count"]:
-                count = int(value.replace(",", ""))
-                share = hundred and count <= 100
-                return self._number(value, "", 100.0).replace("at most", "up to") if share else self._count(count)
-            return found[0]
+            if text := found["p"]:
+                return found[0].removesuffix(text) + (HIDDEN if self.hidden else f"{ladder(float(text)):.1g}")
+            if (text := found["value"]) is None:
+                return found[0]
+            ends, unit = filter(None, (found["low"], found["high"])), found["unit"] or found["behind"] or ""
+            if found["low"] or unit or "." in text:
+                return self._number(text, unit, 100.0 if unit in (" %", " points") else 1.0, *ends)
+            count = int(text.replace(",", ""))
+            if hundred and count <= 100:
+                return self._number(text, "", 100.0).replace("at most", "up to")
+            return self._count(count)
 
         return _TEXT.sub(rounded, sentence)
 
@@ -173,26 +160,25 @@ class CoarseText:
             known = (exact.value or 0.0, *(exact.ci or ())) if bounds else (exact.value or 0.0,)
             pairs = zip(known, said, strict=False)
             if len(known) == len(said) and all(abs(factor * one - other) <= near for one, other in pairs):
-                if shared.value is None:
-                    return HIDDEN
                 coarse = shared.value, shared.ci if bounds else None, shared.bound
                 return _printed(coarse, shared.step or 1.0, factor, unit, plus)
         if self.hidden:
             return HIDDEN
-        if not bounds and size == 1.0:
-            return f"about {self.share(said[0]):{plus}g}{unit}"
         value, *ends = (one / size for one in said)
+        if not ends and size == 1.0:
+            return f"about {self.share(value):{plus}g}{unit}"
         step = self._step
         if ends:
             step = ladder(WIDTH * (ends[1] - ends[0]) / 2) or ladder(abs(value)) / 10 or 1.0
-        share = size == 100.0 and unit != " points"
-        return _printed(
-            coarse_number(value, (ends[0], ends[1]) if ends else None, step, share=share), step, size, unit, plus
-        )
+        both = (ends[0], ends[1]) if ends else None
+        coarse = coarse_number(value, both, step, share=size == 100.0 and unit != " points")
+        return _printed(coarse, step, size, unit, plus)
 
 
 def _printed(coarse: Coarse, step: float, size: float, unit: str, plus: str) -> str:
     value, ends, bound = coarse
+    if value is None:
+        return HIDDEN
     form = f"{plus}.{decimals(size * step)}f"
     interval = f" [{size * ends[0]:{form}}, {size * ends[1]:{form}}]" if ends else ""
     return f"{bound or 'about'} {size * value:{form}}{unit}{interval}"

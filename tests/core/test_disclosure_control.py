@@ -253,7 +253,7 @@ def test_a_finding_s_number_that_is_not_published_is_in_no_sentence() -> None:
     found, _ = share(audit(few, finding=finding), 5, b"key", Totals())
     said = found.checks[0].finding
     assert said is not None
-    assert said.text == "a gap of not published, not published elsewhere, p not published"
+    assert said.text == "a gap of not published, not published elsewhere, p = not published"
     assert (said.plain, said.success) == ("Of 100 pages, not published.", None)
 
 
