@@ -35,7 +35,7 @@ _KEPT: Final = (
     r"Chance is [\d.]+", r"fields of \d+ to \d+ tokens", r"among \d+;", r"\d+ are needed",
    r"\b\de[-+]?\d+", r"more than \d+ questions", r"guessing gives \d+",
 )  # fmt: skip
-"""What is not rounded in our sentences: bands, and settings, which are not counted among companies."""
+"""Patterns of what is not rounded: bands, and settings, which are not counted among companies."""
 _TEXT: Final = re.compile(
     "|".join(f"(?:{one})" for one in _KEPT) + rf"|\bp(?: =)? (?P<p>{_NUMBER}|\d(?:e-\d{{1,3}}))"
     rf"|(?<![\w.\-])(?P<value>{_NUMBER})(?:(?P<unit>(?: [^\d\[\](),;± ]{{1,6}})?)(?: ± {_NUMBER})? "

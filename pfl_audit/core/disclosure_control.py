@@ -51,7 +51,7 @@ _ALARMS: Final = (0.01, 0.03, 0.1)
 _HALF: Final = 0.5
 _ZERO: Final = 1e-6
 _PARTS: Final = re.compile(r",? (?:non-)?members\b| gap\b")
-"""What the names of numbers differ by of which any two give the third."""
+"""Words that are the difference in the names of three numbers of which any two give the third."""
 _COUNTED: Final = frozenset({"questions", "secrets", "pages"})
 """Settings of a check that count what was audited."""
 _LIMIT: Final = re.compile(r"(?<=[<>=])\s*[-+.\de]+(?!\s*=)")
@@ -363,7 +363,7 @@ def _place(check: str, metric: str | None, about: Mapping[str, object]) -> tuple
 
 
 def _family(place: tuple[str, ...], metric: Metric) -> tuple[str, ...]:
-    """What a number can be combined with: the same quantity of one check and model."""
+    """Key of the numbers that can be combined: one quantity of one check and model."""
     return place[0], _PARTS.sub("", metric.name), str(metric.slice.get("model"))
 
 

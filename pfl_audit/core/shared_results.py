@@ -51,7 +51,7 @@ def keep_results(results: Results, plan: AuditPlan, key: bytes, store: Path) -> 
 
 
 def published_totals(store: ResponseStore) -> Totals:
-    """What reports of a store have published.
+    """Totals that reports of a store have published.
 
     Raises:
         AuditError: The record is damaged.

@@ -79,7 +79,7 @@ class Pieces:
         return isinstance(found, list) and all(type(one) is int and 0 <= one < self.size for one in found)
 
     def _ask(self, what: str, values: Sequence[object], fits: Callable[[object], bool]) -> list[Any]:
-        """What a child, which may have been taken over, answers to each of the values."""
+        """Answers of the child to each of the values, checked: it may have been taken over."""
         try:
             found = self._child.call(what, values)
             if not (isinstance(found, list) and len(found) == len(values) and all(map(fits, found))):
