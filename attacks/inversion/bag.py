@@ -139,7 +139,6 @@ def named_of(model: GradientModel, bag: Bag) -> dict[str, object]:
         "candidates": bag.candidates,
         "pages": [reader.decode(list(page)) for page in bag.pages],
         "question": reader.decode(list(bag.question)),
-        "answers": [reader.decode(list(answer)) for answer in bag.answers],
         "text": [[reader.decode(word[:-4]), *word[-4:]] for word in sorted(map(box_of, bag.items.get(WORDS, ())))],
         "limits": [limit.words for limit in bag.limits],
     }

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.attacks.inversion.adapters.rows import holds_adapters
-from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, restated
-from pfl_audit.attacks.inversion.analytic.tables import find_tensor
+from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.batches.recovery import Separated, pages_of, separate
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.controls import (
     ALL_BOXES,
-    ANSWERS,
     ANY_ORDER,
     COORDINATES,
     PAGES,
@@ -29,14 +27,11 @@ from pfl_audit.attacks.inversion.controls import (
     private_tokens,
 )
 from pfl_audit.attacks.inversion.donut_text.recovery import How, TextRecovery, recover_text
-from pfl_audit.attacks.inversion.donut_text.samples import samples_of
-from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
 from pfl_audit.attacks.inversion.input_span.reader import sums_of
 from pfl_audit.attacks.inversion.matrices.recovery import places_of
 from pfl_audit.attacks.inversion.question_answer import answer_of
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.attacks.inversion.template.template import Template
-from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.attacks.inversion.word_text import by_matrices, of_matrices, solve
 from pfl_audit.errors import NotAuditableError
 from pfl_audit.models.gradient_protocol import GradientModel
@@ -70,7 +65,6 @@ class Bag:
         page: float (3, height, width), 0 to 1, its pixels where they are known.
         pages: Tokens of each page in order, where an update of several was separated.
         error: Share of the update that the gradient of these pages leaves; None where it was not computed.
-        answers: Tokens of each answer in order, as far as they are certain, where they were read by themselves.
     """
 
     items: Items
@@ -80,7 +74,6 @@ class Bag:
     page: Tensor | None = None
     pages: tuple[tuple[int, ...], ...] = ()
     error: float | None = None
-    answers: tuple[tuple[int, ...], ...] = ()
 
 
 class BagReader(Protocol):
@@ -185,26 +178,17 @@ class _OfDecoder:
         if seen.weights is None or holds_adapters(seen.gradient):
             read = recover_text(seen.gradient, layer, seen.weights)
             if len(read.present) or read.how is How.ADAPTERS:
-                return self._bag(seen, layer, read)
+                return self._bag(read)
         tokens, _, limits = words_of_tables(seen.gradient, _tables_of(layer), weights, seen.steps)
-        return Bag(_items(tokens) | _no_samples(seen), limits)
+        return Bag(_items(tokens), limits)
 
-    def _bag(self, seen: Observation, layer: FirstLayer, read: TextRecovery) -> Bag:
+    def _bag(self, read: TextRecovery) -> Bag:
         items = _items(read.present.tolist())
         limits = _of_rows(read.limits, adapted=read.how is How.ADAPTERS)
         if read.how is How.ADAPTERS:
             whole = read.ids.tolist() if bool(read.sure.all()) else []
             return Bag(items | {SAMPLES: _beginnings(whole, [*range(len(whole))])}, limits)
-        if not read.mixed:
-            return Bag(items | _no_samples(seen), limits)
-        names, tokens = layer.parameters, frozenset(read.present.tolist())
-        queries = find_tensor(seen.gradient, names.crossing, (layer.width, layer.width))
-        noise = find_noise(read_tensors(seen.gradient, layer), layer)
-        found = samples_of(queries, self._decoder, read.candidates, tokens, seen.batch, noise)
-        every = [_beginnings(ids, [*range(len(ids))]) for ids in found.certain]
-        items[SAMPLES] = frozenset[int]().union(*every)
-        traits = traits_of(seen.gradient, (names.word, names.position, names.crossing))
-        return Bag(items, (*limits, *restated(found.limits, traits)), pages=found.certain)
+        return Bag(items, limits)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:
         ids, mask = answer_of(self._decoder, text)
@@ -213,11 +197,6 @@ class _OfDecoder:
             for part in (mask, ~mask)
         )
         return own, form
-
-
-def _no_samples(seen: Observation) -> dict[str, frozenset[int]]:
-    """Nothing of what is sought in every update of several samples."""
-    return {SAMPLES: frozenset()} if seen.batch > 1 else {}
 
 
 def _beginnings(ids: Sequence[int], ends: Iterable[int]) -> frozenset[int]:
@@ -249,9 +228,8 @@ class _OfTables:
         question = next((tokens for _, tokens in found.words), ())
         words = _numbers([[*tokens, *box] for box, tokens in found.words[1:]])
         boxes = {ALL_BOXES: _numbers(found.boxes.tolist()), PAIRS: _numbers(found.pairs.tolist()), WORDS: words}
-        answers = [_beginnings(answer, range(len(answer))) for answer in found.answers]
-        items = _items(found.tokens, found.edges) | boxes | {ANSWERS: frozenset[int]().union(*answers)}
-        return Bag(items, found.limits, found.candidates, question, found.page, answers=found.answers)
+        items = _items(found.tokens, found.edges) | boxes
+        return Bag(items, found.limits, found.candidates, question, found.page)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:
         ids, boxes = self._tables.tokens(text), self._tables.boxes(text)
@@ -262,9 +240,7 @@ class _OfTables:
                 dict(part) | _placed(ids[mask], boxes[mask]) for part, mask in ((own, private), (form, ~private))
             )
         answer = self._tables.answer(text).tolist()
-        read = {ANSWERS: _beginnings(answer, range(len(answer)))} if self._placed else {}
-        public = {ANSWERS: frozenset[int]()} if self._placed else {}
-        return together([own, _items(answer) | read]), together([form, _items(self._tables.always) | public])
+        return together([own, _items(answer)]), together([form, _items(self._tables.always)])
 
 
 def _placed(ids: Tensor, boxes: Tensor) -> dict[str, frozenset[int]]:

@@ -25,7 +25,6 @@ ANY_ORDER, COORDINATES = "tokens in any order", "coordinates in any order"
 ALL_BOXES, PAIRS, WORDS = "boxes in any order", "tokens with their boxes", "words in place"
 PLACES, PAGES = "tokens at positions in boxes", "whole pages"
 SAMPLES = "tokens with all before them"
-ANSWERS = "tokens of answers with all before them"
 
 _UNITS = 1000
 """Of boxes, on a page."""

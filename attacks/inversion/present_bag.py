@@ -8,7 +8,6 @@ from pfl_audit.attacks.inversion.bag import Bagged
 from pfl_audit.attacks.inversion.bound import NoiseBound
 from pfl_audit.attacks.inversion.controls import (
     ALL_BOXES,
-    ANSWERS,
     ANY_ORDER,
     COORDINATES,
     PAGES,
@@ -33,7 +32,6 @@ NAMES = {
     PLACES: "tokens in place",
     PAGES: "pages",
     SAMPLES: "tokens with all before them",
-    ANSWERS: "tokens of answers with all before them",
 }
 """What is counted, by measure."""
 
@@ -89,7 +87,7 @@ def extent(bagged: Sequence[Bagged], *, all_words: bool) -> str:
         return ": the whole text of the pages."
     if every(bagged, SAMPLES):
         return ": the whole answers, each with its question."
-    if any(one.found.get(measure, (0,))[0] for one in bagged for measure in (WORDS, PLACES, SAMPLES, ANSWERS)):
+    if any(one.found.get(measure, (0,))[0] for one in bagged for measure in (WORDS, PLACES, SAMPLES)):
         return "."
     return ": every word of the pages, not its order." if all_words else ", in no order."
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -26,14 +24,12 @@ class TextParameters:
         position: Table of positions.
         attention: Query, key and value projections of the first self-attention, each (width, width).
         output: Output layer, which holds the embedding's gradient where the two are tied.
-        crossing: Query projection of the first cross-attention, (width, width).
     """
 
     word: str
     position: str
     attention: tuple[str, ...]
     output: str
-    crossing: str
 
 
 @dataclass(frozen=True)
@@ -106,16 +102,6 @@ class TextDecoder(Protocol):
     @property
     def end(self) -> int:
         """Token that ends every answer, and is the last that the decoder reads."""
-
-    def crossing_inputs(self, sequences: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What the queries of the first cross-attention are made of at the last position: of the tokens so far alone.
-
-        Args:
-            sequences: int64 (n, length), what the decoder reads.
-
-        Returns:
-            float64 (n, width).
-        """
 
     def ids(self, text: Text) -> Tensor:
         """What the decoder reads of a sample, int64 (tokens,)."""

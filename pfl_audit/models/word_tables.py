@@ -137,22 +137,13 @@ class PageInput:
 
 @runtime_checkable
 class SumsWordsAndBoxes(WordTables, Protocol):
-    """WordTables of a model that adds up tokens and boxes in front of its first layer, and puts a page behind them.
-
-    Attributes:
-        start: Token that the decoder begins every answer with.
-    """
-
-    start: int
+    """WordTables of a model that adds up tokens and boxes in front of its first layer, and puts a page behind them."""
 
     def summed(self) -> SummedInputs:
         """How they are added up."""
 
     def layer(self) -> FirstAttention:
         """What they are given to, up to the feed-forward layer."""
-
-    def decoder(self) -> FirstAttention:
-        """What tokens of an answer are given to, up to the queries of the attention to the encoder."""
 
     def page(self) -> PageInput:
         """What pixels are given to."""
@@ -162,9 +153,6 @@ class SumsWordsAndBoxes(WordTables, Protocol):
 
     def bias(self, length: int) -> Tensor:
         """What is added to the scores of the first attention, float (heads, length, length), queries first."""
-
-    def causal_bias(self, length: int) -> Tensor:
-        """The same of the decoder, -inf for keys behind the query."""
 
     def frame(self) -> tuple[list[int], list[int]]:
         """Tokens of the prompt before the question and behind it."""

@@ -11,7 +11,6 @@ from torch import Tensor
 from pfl_audit.attacks.inversion.adapters.rows import DOWN, holds_adapters, rounding_of_matrices
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated, sent
 from pfl_audit.attacks.inversion.context import Observation
-from pfl_audit.attacks.inversion.input_span.answers import answers_in
 from pfl_audit.attacks.inversion.input_span.ordered import words_in_order
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned, inputs_of_span
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
@@ -39,7 +38,6 @@ class Inputs:
         words: Boxes with their tokens in order, where the whole text of the page is certain; else none.
         page: float (3, height, width), the page's pixels, 0 to 1; None where they are unknown.
         limits: Why something may be missing.
-        answers: Tokens of each answer in order, as far as they are certain.
     """
 
     tokens: frozenset[int]
@@ -50,7 +48,6 @@ class Inputs:
     words: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     page: Tensor | None
     limits: tuple[Limit, ...]
-    answers: tuple[tuple[int, ...], ...] = ()
 
 
 def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, Tensor]) -> Inputs:
@@ -78,9 +75,7 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
     form = seen.template
     words = [tables.pieces(word) for word in form.words]
     summed = tables.summed()
-    decoder = tables.decoder()
     matrices = (DOWN, *summed.attention, summed.matcher, summed.across, summed.down)
-    matrices = (*matrices, decoder.query, decoder.key, decoder.value, *decoder.feed)
     errors = rounding_of_matrices(sent_as, weights, matrices, seen.steps)
     inputs = summed, weights, edges, tables.rows(form.boxes), words, errors
     found = inputs_of_span(seen.gradient, *inputs, dropout=seen.dropout, steps=seen.steps)
@@ -99,11 +94,10 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
     if ordered.words:
         own = [[token, *box] for box, tokens in ordered.words for token in tokens]
         pairs, candidates = np.unique(np.concatenate([pairs, np.array(own)]), axis=0), 0
-    answers = answers_in(seen.gradient, tables, weights, errors)
-    limits = (*limits, *found.limits, *restated(answers.limits, traits))
+    limits = (*limits, *found.limits)
     if ordered.limits:
         limits = (*limits, *restated(ordered.limits, traits))
-    return Inputs(tokens, edges, boxes, pairs, candidates, ordered.words, ordered.page, limits, answers.certain)
+    return Inputs(tokens, edges, boxes, pairs, candidates, ordered.words, ordered.page, limits)
 
 
 def _pairs(found: Spanned) -> tuple[Integers, int]:

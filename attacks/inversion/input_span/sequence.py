@@ -152,7 +152,7 @@ class Distances:
 
 
 def first_layer(names: FirstAttention, bias: Callable[[int], Tensor], weights: Mapping[str, Tensor]) -> FirstLayer:
-    """Weights of the first layer of an encoder or a decoder.
+    """Weights of the first encoder layer.
 
     Args:
         bias: What is added to its scores, by length.

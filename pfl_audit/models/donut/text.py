@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfl_audit.models.donut.inputs import Example
 from pfl_audit.models.donut.network import EMBEDDING, LM_HEAD
 from pfl_audit.models.donut.tokenizer import ANSWER, END_ANSWER, EOS, MARKS, UNK, DonutTokenizer
-from pfl_audit.models.layer_input import layer_input
 from pfl_audit.models.samples import IGNORED, Text
 from pfl_audit.models.text_decoder import FirstLayer, Norm, TextParameters
 
@@ -23,10 +19,7 @@ PARAMETERS = TextParameters(
     position="decoder.model.decoder.embed_positions.weight",
     attention=tuple(f"decoder.model.decoder.layers.0.self_attn.{kind}_proj.weight" for kind in "qkv"),
     output=LM_HEAD,
-    crossing="decoder.model.decoder.layers.0.encoder_attn.q_proj.weight",
 )
-_AT_ONCE = 256
-"""Sequences of one pass."""
 
 
 class DonutText:
@@ -47,18 +40,6 @@ class DonutText:
     def first_layer(self) -> FirstLayer:
         """The current weights up to the first self-attention."""
         return first_layer(self._network)
-
-    def crossing_inputs(self, sequences: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What the first cross-attention's queries are made of at the last position, float64 (n, width)."""
-        decoder = self._network.decoder.model.decoder
-        queries, device = decoder.layers[0].encoder_attn.q_proj, decoder.embed_tokens.weight.device
-        parts = []
-        for at in range(0, len(sequences), _AT_ONCE):
-            ids = torch.from_numpy(sequences[at : at + _AT_ONCE]).to(device)
-            page = torch.zeros(len(ids), 1, decoder.config.d_model, device=device)  # the queries see nothing of it
-            run = partial(decoder, input_ids=ids, encoder_hidden_states=page, use_cache=False)
-            parts.append(layer_input(queries, run)[:, -1].cpu().double().numpy())
-        return np.concatenate(parts)
 
     def ids(self, text: Text) -> Tensor:
         """``decoder_input_ids`` of a sample, int64 (tokens,)."""

@@ -115,7 +115,6 @@ class Vt5Tables:
         added = () if first is None else range(first, first + len(MARKERS))
         self.always = frozenset({PAD, EOS, *added})
         self.tied = backbone.lm_head.weight is backbone.shared.weight
-        self.start = int(network.config.text.decoder_start_token_id)
         self._network, self._tokenizer = network, tokenizer
         self._epsilon = float(spatial.LayerNorm.eps)
         self._config = network.config
@@ -166,14 +165,7 @@ class Vt5Tables:
     def layer(self) -> FirstAttention:
         """The first encoder layer."""
         feed = ("wi_0", "wi_1") if self._config.text.is_gated_act else ("wi",)
-        return self._first("encoder", *(f"DenseReluDense.{name}" for name in feed))
-
-    def decoder(self) -> FirstAttention:
-        """The first decoder layer."""
-        return self._first("decoder", "EncDecAttention.q")
-
-    def _first(self, stack: str, *feed: str) -> FirstAttention:
-        text, first = self._config.text, f"{stack}.block.0.layer"
+        text, first = self._config.text, "encoder.block.0.layer"
         attention = f"{first}.0.SelfAttention"
         return FirstAttention(
             norm=f"{first}.0.layer_norm.weight",
@@ -182,7 +174,7 @@ class Vt5Tables:
             value=f"{attention}.v.weight",
             out=f"{attention}.o.weight",
             second=f"{first}.1.layer_norm.weight",
-            feed=tuple(f"{first}.1.{name}.weight" for name in feed),
+            feed=tuple(f"{first}.1.DenseReluDense.{name}.weight" for name in feed),
             epsilon=float(text.layer_norm_epsilon),
             heads=int(text.num_heads),
         )
@@ -203,16 +195,7 @@ class Vt5Tables:
 
     def bias(self, length: int) -> Tensor:
         """T5's bias by relative position, (heads, length, length)."""
-        return self._bias("encoder", length)
-
-    def causal_bias(self, length: int) -> Tensor:
-        """The decoder's, with its mask."""
-        behind = torch.full((length, length), float("-inf")).triu(1)
-        found = self._bias("decoder", length)
-        return found + behind.to(found.device)
-
-    def _bias(self, stack: str, length: int) -> Tensor:
-        attention: Any = getattr(self._network.language_backbone, stack).block[0].layer[0].SelfAttention
+        attention: Any = self._network.language_backbone.encoder.block[0].layer[0].SelfAttention
         with torch.no_grad():
             found: Tensor = attention.compute_bias(length, length)[0]
         return found
