@@ -20,7 +20,6 @@ from pfl_audit.attacks.inversion.controls import (
     ANY_ORDER,
     COORDINATES,
     PAGES,
-    PAIRS,
     PLACES,
     SAMPLES,
     WORDS,
@@ -227,9 +226,8 @@ class _OfTables:
         found = sums_of(seen, tables, weights)
         question = next((tokens for _, tokens in found.words), ())
         words = _numbers([[*tokens, *box] for box, tokens in found.words[1:]])
-        boxes = {ALL_BOXES: _numbers(found.boxes.tolist()), PAIRS: _numbers(found.pairs.tolist()), WORDS: words}
-        items = _items(found.tokens, found.edges) | boxes
-        return Bag(items, found.limits, found.candidates, question, found.page)
+        items = _items(found.tokens, found.edges) | {ALL_BOXES: _numbers(found.boxes.tolist()), WORDS: words}
+        return Bag(items, found.limits, question=question, page=found.page)
 
     def split(self, text: Text, template: Template) -> tuple[Items, Items]:
         ids, boxes = self._tables.tokens(text), self._tables.boxes(text)
@@ -251,8 +249,7 @@ def _placed(ids: Tensor, boxes: Tensor) -> dict[str, frozenset[int]]:
             words[-1].insert(-_EDGES, token)
         else:
             words.append([token, *box])
-    pairs = [[token, *box] for token, box in zip(tokens, rows, strict=True)]
-    return {ALL_BOXES: _numbers(rows), PAIRS: _numbers(pairs), WORDS: _numbers(words)}
+    return {ALL_BOXES: _numbers(rows), WORDS: _numbers(words)}
 
 
 def _at_places(ids: Tensor, positions: Tensor, boxes: Tensor) -> frozenset[int]:

@@ -22,7 +22,7 @@ FILLINGS: Final = 999
 """Other fillings that a recovery is held against."""
 TOKENS, BOXES = "tokens exact", "boxes exact"
 ANY_ORDER, COORDINATES = "tokens in any order", "coordinates in any order"
-ALL_BOXES, PAIRS, WORDS = "boxes in any order", "tokens with their boxes", "words in place"
+ALL_BOXES, WORDS = "boxes in any order", "words in place"
 PLACES, PAGES = "tokens at positions in boxes", "whole pages"
 SAMPLES = "tokens with all before them"
 

@@ -49,13 +49,11 @@ class Beside:
         rows: int64 (found,), numbers of rows that were looked up.
         dimensions: Number of dimensions of the span: tokens of the answers whose directions are above the errors.
         hidden: Whether rows that were looked up may be below the errors, since those that were found come near them.
-        basis: float64 (width, dimensions), of the span, orthonormal, of rows divided by their errors.
     """
 
     rows: NDArray[np.int64]
     dimensions: int
     hidden: bool
-    basis: Floats
 
 
 def rows_beside_output(table: Floats, rounding: float, sigma: Floats | float = 0.0) -> Beside:
@@ -80,14 +78,14 @@ def rows_beside_output(table: Floats, rounding: float, sigma: Floats | float = 0
     sizes = np.linalg.norm(rows, axis=1)
     moved = norms > 0
     if not moved.any():
-        return Beside(np.flatnonzero(moved), 0, hidden=False, basis=np.zeros((width, 0)))
+        return Beside(np.flatnonzero(moved), 0, hidden=False)
     quiet = moved & (sizes <= np.quantile(sizes[moved], _QUIET))
     scale, dimensions, outside = max(1.0, float(np.median(sizes[quiet])) / np.sqrt(width)), 0, sizes
     for _ in range(_FITS):
         basis = _span(rows[moved], scale)
         dimensions = basis.shape[1]
         if dimensions > _MANY * width:
-            return Beside(np.flatnonzero(moved)[:0], dimensions, hidden=True, basis=basis)
+            return Beside(np.flatnonzero(moved)[:0], dimensions, hidden=True)
         outside = np.linalg.norm(rows - (rows @ basis) @ basis.T, axis=1)
         before, scale = scale, max(1.0, float(np.median(outside[quiet])) / np.sqrt(width - dimensions))
         if abs(scale - before) <= _CLOSE * before:
@@ -95,7 +93,7 @@ def rows_beside_output(table: Floats, rounding: float, sigma: Floats | float = 0
     most = _most(scale, width - dimensions)
     beside = outside > np.sqrt(most**2 + (_BESIDE * sizes) ** 2)
     hidden = not beside.any() or bool(outside[beside].min() < _NEAR * most)
-    return Beside(np.flatnonzero(beside), dimensions, hidden, basis)
+    return Beside(np.flatnonzero(beside), dimensions, hidden)
 
 
 def _span(rows: Floats, scale: float) -> Floats:

@@ -130,7 +130,7 @@ def piece_left_out(case: Case) -> Iterator[None]:
     search = reader.words_in_order
 
     def fewer(seen, tables, weights, found) -> Ordered:  # type: ignore[no-untyped-def]
-        if found.pairs is None or found.allowed is None:
+        if found.allowed is None:
             return search(seen, tables, weights, found)
         text, form = case.truths[0].text, {tuple(box) for box in tables.rows(seen.template.boxes).tolist()}
         tokens = {int(token): at for at, token in enumerate(found.allowed.tokens)}
@@ -140,9 +140,9 @@ def piece_left_out(case: Case) -> Iterator[None]:
             for token, box in zip(text["ids"].tolist(), map(tuple, text["boxes"].tolist()), strict=True)
             if token in tokens and box in boxes and not near(box, form) and box not in (_PROMPT, (0, 0, 0, 0))
         ]
-        possible = found.pairs.possible.copy()
+        possible = found.allowed.pairs.copy()
         possible[private[len(private) // 2]] = False
-        return search(seen, tables, weights, replace(found, pairs=replace(found.pairs, possible=possible)))
+        return search(seen, tables, weights, replace(found, allowed=replace(found.allowed, pairs=possible)))
 
     with patch.object(reader, "words_in_order", fewer):
         yield

@@ -1,10 +1,9 @@
 """What the span of a VT5's inputs gives away: python -m tests.bench.input_span [PAGES [MODEL [KIND]]].
 
 The embedded VT5, and one of base size with random weights, on embedded forms with random values. One row for each kind
-of update, as Markdown, of private fields alone: different tokens, boxes and certain pairs of both that came back, of
-how many there are, and false ones beside them; candidates among pairs; whole words in their boxes; on how many pages
-every pixel came back; the level of the finding of words, and the causes. The last rows but three are controls: what was
-sent is not of the page that is scored.
+of update, as Markdown, of private fields alone: different tokens and boxes that came back, of how many there are, and
+false ones beside them; whole words in their boxes; on how many pages every pixel came back; the level of the finding of
+words, and the causes. The last rows but three are controls: what was sent is not of the page that is scored.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 import torch
 
 from pfl_audit.attacks.inversion.bag import bag_of, counts_of, lower_share
-from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, PAIRS, WORDS
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, WORDS
 from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
 from pfl_audit.errors import AuditError
@@ -67,12 +66,8 @@ def main(pages: int, chosen: str = "", kind: str = "") -> None:
     for name, model in models(chosen):
         alone, both = Room(model, templates[:1]), Room(model, templates[:2])
         print(f"\n{name}, {pages} pages\n")
-        print(
-            "| what is shared | tokens | false | boxes | false | certain pairs | false | candidates | words | ",
-            end="",
-        )
-        print("false | pages | level | cause | s a page |")
-        print("| --- " * 14 + "|")
+        print("| what is shared | tokens | false | boxes | false | words | false | pages | level | cause | s a page |")
+        print("| --- " * 11 + "|")
         for each, make in {**kinds(), **OTHERS}.items():
             if each.startswith(kind):
                 print(row(alone if each.startswith(_MANY) else both, each, make, pages), flush=True)
@@ -80,7 +75,7 @@ def main(pages: int, chosen: str = "", kind: str = "") -> None:
 
 def row(room: Room, kind: str, make: Make, pages: int) -> str:
     """One line."""
-    bags, causes, seconds, candidates, whole = [], set(), 0.0, 0, 0
+    bags, causes, seconds, whole = [], set(), 0.0, 0
     try:
         for page in range(pages):
             case = make(room, page)
@@ -88,7 +83,6 @@ def row(room: Room, kind: str, make: Make, pages: int) -> str:
             bag = bag_of(room.model, case)
             seconds += time.process_time() - began
             causes |= {str(limit.cause) for limit in bag.limits}
-            candidates += bag.candidates
             if bag.page is not None and len(case.truths) == 1:
                 page_read = (bag.page.permute(1, 2, 0) * 255).round().numpy()
                 whole += bool((page_read == case.truths[0].page).all())
@@ -97,12 +91,12 @@ def row(room: Room, kind: str, make: Make, pages: int) -> str:
         return f"| {kind} | {str(error).split(':')[0]} |"
     shown = decide([{name: lower_share(each[name]) for name in each} for each in bags], BUDGET)
     cells = [kind]
-    for measure in (ANY_ORDER, ALL_BOXES, PAIRS):
+    for measure in (ANY_ORDER, ALL_BOXES):
         right, wanted, named = np.sum([each[measure][0] for each in bags], axis=0).tolist()
         cells += [f"{right} of {wanted}", str(named - right)]
     level = shown.level if shown else "–"
     right, wanted, named = np.sum([each[WORDS][0] for each in bags], axis=0).tolist() if WORDS in bags[0] else (0, 0, 0)
-    cells += [f"{candidates:,}", f"{right} of {wanted}", str(named - right), f"{whole} of {pages}", level]
+    cells += [f"{right} of {wanted}", str(named - right), f"{whole} of {pages}", level]
     cells += [", ".join(sorted(causes)) or "–", f"{seconds / pages:.1f}"]
     return f"| {' | '.join(cells)} |"
 

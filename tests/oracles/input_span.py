@@ -51,16 +51,6 @@ def feed_inputs_of(model: Vt5Gradients, truth: Truth) -> tuple[NDArray[np.float6
     return np.asarray(after), np.sqrt(np.square(before).mean(axis=1) + feed.layer_norm.variance_epsilon)
 
 
-def closed_groups(pairs: set[tuple[int, int]]) -> list[tuple[set[int], set[int]]]:
-    """Tokens and boxes that stand in one another and in no others, in the smallest such groups, merged pair by pair."""
-    groups: list[tuple[set[int], set[int]]] = []
-    for token, box in sorted(pairs):
-        touched = [group for group in groups if token in group[0] or box in group[1]]
-        groups = [group for group in groups if not any(group is each for each in touched)]
-        groups.append(({token}.union(*(each[0] for each in touched)), {box}.union(*(each[1] for each in touched))))
-    return groups
-
-
 def best_pair(
     effects: NDArray[np.float32], left: NDArray[np.float32], place: NDArray[np.int64], chosen: NDArray[np.int64]
 ) -> list[int]:

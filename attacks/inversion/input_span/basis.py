@@ -30,9 +30,6 @@ _STATE: Final = 4 * 2.0**-24
 """Relative error of an input: products and sums of the network in single precision."""
 _DOUBLE: Final = 1e-15
 """Share of the largest singular value that double precision leaves."""
-_LAST: Final = 8
-"""Weakest directions by whose spacing the next one is expected."""
-_CHANCE: Final = 0.01
 _LEAST: Final = 1e-300
 
 
@@ -45,14 +42,12 @@ class Basis:
         inside: float64 (width, rank), orthonormal directions of the span, of divided vectors.
         outside: float64 (width, width - rank), the other directions.
         strengths: float64 (rank,), singular values of the directions over the size of the errors.
-        edge: Strength that errors alone may reach.
     """
 
     scales: Floats
     inside: Floats
     outside: Floats
     strengths: Floats
-    edge: float = np.inf
 
     @property
     def rank(self) -> int:
@@ -63,19 +58,6 @@ class Basis:
     def informative(self) -> bool:
         """Whether it holds something, and not everything."""
         return self.rank > 0 and self.outside.shape[1] >= _LEAST_OUTSIDE
-
-    @property
-    def complete(self) -> bool:
-        """Whether no input's direction is below the errors.
-
-        If directions went on below the weakest ones as densely as these lie, in logarithms, the errors would hide the
-        next one by a chance of _CHANCE at most.
-        """
-        last = np.log(self.strengths[-_LAST:])
-        if not self.informative or len(last) < 2 or not np.isfinite(self.edge):
-            return False
-        spacing = float(last[0] - last[-1]) / (len(last) - 1)
-        return bool(last[-1] - np.log(self.edge) > spacing * np.log(1 / _CHANCE))
 
     def beside(self, vectors: Floats) -> Floats:
         """Coordinates outside the span, float64 (..., width - rank), of vectors float64 (..., width)."""
@@ -143,9 +125,9 @@ def bases_of(gradient: Floats, rounding: float, sigma: float | Floats = 0.0) -> 
     most = int(np.argmax(none)) if none.any() and min(many, width) > int(np.argmax(none)) else width
     if most == width:
         return [Basis(scales, directions.T, np.zeros((width, 0)), np.ones(width))]
-    found, reach = [], float(edge[most] / max(size[most], _DOUBLE * strengths[0]))
+    found = []
     for rank in dict.fromkeys(int((strengths[:most] > times * edge[most]).sum()) for times in _WEAKER):
         error = max(size[rank], _DOUBLE * strengths[0])
         held = np.sqrt(np.maximum(strengths[:rank] ** 2 - many * error**2, error**2)) / error
-        found.append(Basis(scales, directions[:rank].T, directions[rank:].T, held, reach if rank == most else np.inf))
+        found.append(Basis(scales, directions[:rank].T, directions[rank:].T, held))
     return found

@@ -18,7 +18,6 @@ from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
 from pfl_audit.attacks.inversion.input_span.fits import Fits
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.page import EXACT, read_page
-from pfl_audit.attacks.inversion.input_span.pairs import Paired
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals
 from pfl_audit.attacks.inversion.input_span.sequence import Distances, first_layer
@@ -78,10 +77,10 @@ def words_in_order(
     bases = _bases(seen.gradient, tables, weights)
     if isinstance(bases, Limit):
         return Ordered((), page.pixels, (bases,))
-    allowed, pairs = found.allowed, found.pairs
-    if found.boxes is None or allowed is None or pairs is None or seen.weights is not None or not seen.template.words:
+    allowed = found.allowed
+    if found.boxes is None or allowed is None or seen.weights is not None or not seen.template.words:
         return Ordered((), page.pixels, ())
-    words = _search(seen.template, tables, weights, allowed, pairs, bases, page.pixels)
+    words = _search(seen.template, tables, weights, allowed, bases, page.pixels)
     if isinstance(words, Limit):
         off = Limit(Cause.NOISE, f"order: the page's pixels are off by {page.error:.1%}")
         return Ordered((), page.pixels, (words, off) if page.error > EXACT else (words,))
@@ -107,7 +106,6 @@ def _search(
     tables: SumsWordsAndBoxes,
     weights: Mapping[str, Tensor],
     allowed: Allowed,
-    pairs: Paired,
     bases: list[Basis],
     page: Tensor,
 ) -> list[tuple[Box, tuple[int, ...]]] | Limit:
@@ -115,7 +113,7 @@ def _search(
     inputs = _Inputs(parts)
     prompt, end = names.pairs[0, 1:].tolist(), names.pairs[-1].tolist()
     possible = {
-        tuple(box): allowed.tokens[pairs.possible[:, at]].tolist() for at, box in enumerate(allowed.boxes.tolist())
+        tuple(box): allowed.tokens[allowed.pairs[:, at]].tolist() for at, box in enumerate(allowed.boxes.tolist())
     }
     printed = _printed(form, tables, list(possible))
     if not printed:

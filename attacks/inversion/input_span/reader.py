@@ -1,4 +1,4 @@
-"""Tokens, coordinates, boxes and pairs of an update of a model that adds up words and boxes, by tables and by span."""
+"""Tokens, coordinates, boxes and text of an update of a model that adds up words and boxes, by tables and by span."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pfl_audit.attacks.inversion.adapters.rows import DOWN, holds_adapters, roun
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, restated, sent
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.input_span.ordered import words_in_order
-from pfl_audit.attacks.inversion.input_span.recovery import Spanned, inputs_of_span
+from pfl_audit.attacks.inversion.input_span.recovery import inputs_of_span
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
 from pfl_audit.attacks.inversion.table_words import LookedUp, words_of_tables
 from pfl_audit.attacks.inversion.update.decay import without_decay
@@ -33,8 +33,6 @@ class Inputs:
         tokens: Of all pages.
         edges: Coordinates by table, as far as the tables were shared.
         boxes: int64 (n, 4), of all words; none where they are not known.
-        pairs: int64 (m, 5), tokens with boxes that nothing but the page explains.
-        candidates: Number of other pairs that the update allows.
         words: Boxes with their tokens in order, where the whole text of the page is certain; else none.
         page: float (3, height, width), the page's pixels, 0 to 1; None where they are unknown.
         limits: Why something may be missing.
@@ -43,8 +41,6 @@ class Inputs:
     tokens: frozenset[int]
     edges: Mapping[str, frozenset[int]]
     boxes: Integers
-    pairs: Integers
-    candidates: int
     words: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     page: Tensor | None
     limits: tuple[Limit, ...]
@@ -71,7 +67,7 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         refused = error
         limits = (missing("the tables of words and coordinates", "only tokens in boxes of the form and the question"),)
     if any(limit.cause is Cause.SIGNS for limit in limits):  # steps of Adam leave no span
-        return Inputs(tokens, edges, np.zeros((0, 4), np.int64), np.zeros((0, 5), np.int64), 0, (), None, limits)
+        return Inputs(tokens, edges, np.zeros((0, 4), np.int64), (), None, limits)
     form = seen.template
     words = [tables.pieces(word) for word in form.words]
     summed = tables.summed()
@@ -89,24 +85,11 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
         limits = (*limits, *restated(found.private.limits, traits))
         tokens |= frozenset(found.private.tokens.tolist())
     boxes = np.zeros((0, 4), np.int64) if found.boxes is None else found.boxes
-    pairs, candidates = _pairs(found)
     ordered = words_in_order(seen, tables, weights, found)
-    if ordered.words:
-        own = [[token, *box] for box, tokens in ordered.words for token in tokens]
-        pairs, candidates = np.unique(np.concatenate([pairs, np.array(own)]), axis=0), 0
     limits = (*limits, *found.limits)
     if ordered.limits:
         limits = (*limits, *restated(ordered.limits, traits))
-    return Inputs(tokens, edges, boxes, pairs, candidates, ordered.words, ordered.page, limits)
-
-
-def _pairs(found: Spanned) -> tuple[Integers, int]:
-    """Certain pairs, int64 (n, 5), and the number of other possible ones."""
-    if found.allowed is None or found.pairs is None:
-        return np.zeros((0, 5), np.int64), 0
-    token, box = found.pairs.certain.nonzero()
-    rows = np.concatenate([found.allowed.tokens[token, None], found.allowed.boxes[box]], axis=1)
-    return rows, int(found.pairs.possible.sum()) - len(rows)
+    return Inputs(tokens, edges, boxes, ordered.words, ordered.page, limits)
 
 
 def _tokens(

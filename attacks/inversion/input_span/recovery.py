@@ -26,10 +26,7 @@ from pfl_audit.attacks.inversion.input_span.corners import Standing, needed, sta
 from pfl_audit.attacks.inversion.input_span.dropout import share_dropped
 from pfl_audit.attacks.inversion.input_span.gap import Apart
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
-from pfl_audit.attacks.inversion.input_span.pairs import Paired, pair
-from pfl_audit.attacks.inversion.input_span.sums import Sums, of_boxes, of_tokens
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed, pairs_in
-from pfl_audit.attacks.inversion.tied_rows import rows_beside_output
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.models.word_tables import SummedInputs
@@ -51,16 +48,12 @@ class Spanned:
     Attributes:
         boxes: int64 (m, 4), of all words; None where no gradient determines it.
         allowed: Which tokens can stand in which of the boxes; None where no gradient determines it.
-        pairs: Pairs of the allowed ones; None where no gradient determines it.
-        rank: Distinct directions of the first attention's inputs, and how many there may be.
         limits: Why something is missing.
         private: Tokens by adapters alone; None where the attention itself is shared, or no boxes are known.
     """
 
     boxes: Integers | None
     allowed: Allowed | None
-    pairs: Paired | None
-    rank: tuple[int, int]
     limits: tuple[Limit, ...]
     private: Private | None = None
 
@@ -84,7 +77,7 @@ def inputs_of_span(
         weights: The model's, by parameter, before the update.
         edges: Coordinates by table, ``x`` and ``y``, as far as they are known.
         form: int64 (n, 4), boxes of the empty form's words.
-        words: Tokens of each of these words; none where the form's words are not known to be on the pages.
+        words: Tokens of each of these words, which adapters need not show.
         errors: As of ``rounding_of_matrices``, of adapters, the first attention, the spatial matcher and the tables of
             coordinates.
         dropout: Rate of dropout on these inputs, as stated.
@@ -98,11 +91,11 @@ def inputs_of_span(
     tables = [names.word, names.across, names.down]
     traits = traits_of(update, tables)
     if traits.signs:
-        why = "boxes and pairs: all numbers are of one size, as after a step of Adam, and have no span of the inputs"
+        why = "tokens in boxes: all numbers are of one size, as after a step of Adam, and have no span of the inputs"
         private = None
         if holds_adapters(update):
-            private = nothing(Limit(Cause.SIGNS, why.replace("boxes and pairs", "tokens")))
-        return Spanned(None, None, None, (0, 0), (Limit(Cause.SIGNS, why),), private)
+            private = nothing(Limit(Cause.SIGNS, why.replace("tokens in boxes", "tokens")))
+        return Spanned(None, None, (Limit(Cause.SIGNS, why),), private)
     parts, rng = InputParts.of(names, weights), np.random.default_rng(_SEED)
     known = names.pairs.numpy()
     always = np.unique(known[:, 1:], axis=0)
@@ -114,37 +107,24 @@ def inputs_of_span(
         changed = Limit(Cause.NOISE, f"noise of {noise.sigma:.0e} an entry")
     read = _Read(update, names, weights, parts, noise, errors or {}, dropout, steps)
     placed = read.boxes(matcher, edges, form, always, changed, rng)
-    rank = (0, parts.words.shape[1])
     if attention is None:
-        limits = (*placed.limits, missing("the first attention", "no pairs"))
+        limits = (*placed.limits, missing("the first attention", "which tokens are in which boxes is unknown"))
         boxes = placed.boxes if placed.boxes is not None else always
         private = read.private(boxes, [*known[:, 0], *(token for word in words for token in word)])
         if private is not None and (cause := placed.changed or placed.foreign) is not None:
             private = replace(private, limits=tuple(_restated(limit, cause) for limit in private.limits))
-        return Spanned(placed.certain, None, None, rank, (*limits, *restated(placed.doubts, traits)), private)
+        return Spanned(placed.certain, None, (*limits, *restated(placed.doubts, traits)), private)
     bases = bases_of(attention.double().numpy(), noise.rounding, read.added(names.attention))
     boxes = placed.boxes if placed.boxes is not None else np.unique(np.concatenate([always, form]), axis=0)
     allowed = pairs_in(bases, parts, np.arange(len(parts.words)), boxes, known, rng, lower=steps == 1)
-    rank = (bases[0].rank, rank[1])
     masked = _stated(dropout) if dropout and bases[0].rank else None
-    shown = _limits("tokens with their boxes", bases, allowed.words, placed.changed or masked, dropout=names.dropout)
+    shown = _limits("tokens in boxes", bases, allowed.words, placed.changed or masked, dropout=names.dropout)
     limits = (*placed.limits, *shown)
-    if not allowed.words.separated:
-        return Spanned(placed.certain, None, None, rank, (*limits, *restated(placed.doubts, traits)))
-    if placed.boxes is None:
-        return Spanned(
-            None, allowed, pair(allowed.pairs, _of_form(allowed, form, words), None, complete=False), rank, limits
-        )
-    complete = allowed.complete and placed.complete
-    pairs = pair(allowed.pairs, _of_form(allowed, form, words), read.sums(allowed, matcher), complete=complete)
-    if not allowed.places.separated:
-        return Spanned(placed.certain, allowed, pairs, rank, (*limits, *restated(placed.doubts, traits)))
-    there = {tuple(box) for box in placed.boxes[placed.there].tolist()}
-    placed = replace(
-        placed, boxes=allowed.boxes, there=np.array([tuple(box) in there for box in allowed.boxes.tolist()], dtype=bool)
-    )
-    pairs.certain[:, ~placed.there] = False
-    return Spanned(placed.certain, allowed, pairs, rank, (*limits, *restated(placed.doubts, traits)))
+    if placed.boxes is not None and allowed.words.separated and allowed.places.separated:
+        kept = (placed.boxes[:, None] == allowed.boxes[None]).all(axis=2).any(axis=1)
+        placed = replace(placed, boxes=placed.boxes[kept], there=placed.there[kept])
+    found = allowed if allowed.words.separated else None
+    return Spanned(placed.certain, found, (*limits, *restated(placed.doubts, traits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,14 +136,12 @@ class _Placed:
         there: bool (n,), those that are on a page for certain; the others may be corners of them.
         limits: Why something is missing.
         changed: What was done to the update, as far as it is known by now.
-        complete: Whether no box is missing: no input of the matcher is below the errors.
     """
 
     boxes: Integers | None
     there: Bools
     limits: tuple[Limit, ...]
     changed: Limit | None
-    complete: bool = False
 
     @property
     def certain(self) -> Integers | None:
@@ -233,8 +211,7 @@ class _Read:
         found = self._standing(got.boxes, matcher)
         sure = (got.boxes[:, None] == always[None]).all(axis=2).any(axis=1)
         kept = sure | ~found.absent
-        complete = bases[0].complete and not limits
-        return _Placed(got.boxes[kept], (sure | found.there)[kept], tuple(limits), changed, complete)
+        return _Placed(got.boxes[kept], (sure | found.there)[kept], tuple(limits), changed)
 
     def _standing(self, boxes: Integers, matcher: Tensor) -> Standing:
         """Which boxes are on a page; without the tables of coordinates, those that are no combination of others."""
@@ -256,19 +233,6 @@ class _Read:
     def rounded(self, ending: str) -> Floats:
         """Standard deviation of what the rounding of weights adds, float64 (rows,); zeros where it is not known."""
         return rounding_in(self.errors, ending, len(weight_of(self.weights, ending)))
-
-    def sums(self, certain: Allowed, matcher: Tensor | None) -> tuple[Sums, Sums] | None:
-        """Sums of signals of tokens and of boxes; None without the table of words, or if its output is not found."""
-        rows = self.shared(self.names.word)
-        if rows is None or matcher is None:
-            return None
-        beside = rows_beside_output(rows, self.noise.rounding, self.noise.sigma)
-        if beside.hidden or not beside.dimensions:
-            return None
-        errors = (beside.basis, self.noise.rounding, self.noise.sigma)
-        return of_tokens(rows[certain.tokens], *errors), of_boxes(
-            matcher.double().numpy(), self.parts.placed(certain.boxes), *errors
-        )
 
     def private(self, boxes: Integers, known: Sequence[int]) -> Private | None:
         """Tokens by adapters of the first attention, with the boxes that are known; None where there are none."""
@@ -301,21 +265,6 @@ def _dropout(basis: Basis, parts: InputParts, always: Integers) -> Limit | None:
     if share is None:
         return None
     return Limit(Cause.DROPOUT, f"dropout: the end's box lies in the span with {share:.0%} of its numbers at zero")
-
-
-def _of_form(certain: Allowed, form: Integers, words: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
-    """Numbers of boxes of the form's words, and of the tokens in them, as far as both are found.
-
-    A box of the page may differ by one from that of the form, by rounding.
-    """
-    number = {int(token): at for at, token in enumerate(certain.tokens)}
-    found: dict[int, set[int]] = {}
-    for box, tokens in zip(form, words, strict=bool(words)):
-        off = np.abs(certain.boxes - box).max(axis=1)
-        near = int(off.argmin()) if len(off) else 0
-        if len(off) and off[near] <= 1 and all(token in number for token in tokens):
-            found.setdefault(near, set()).update(number[token] for token in tokens)
-    return {at: frozenset(tokens) for at, tokens in found.items()}
 
 
 def _gradient(update: Mapping[str, Tensor], weights: Mapping[str, Tensor], endings: Sequence[str]) -> Tensor | None:

@@ -13,8 +13,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 from pfl_audit.attacks.inversion.input_span.gap import Apart, first_apart
@@ -37,7 +35,6 @@ class Allowed:
         pairs: bool (n, m).
         words: Levels of the test of tokens.
         places: Levels of the test of boxes of tokens.
-        complete: Whether all other pairs of these tokens and boxes are on no page: no input is below the errors.
     """
 
     tokens: Integers
@@ -45,17 +42,6 @@ class Allowed:
     pairs: NDArray[np.bool_]
     words: Apart
     places: Apart
-    complete: bool
-
-    @property
-    def groups(self) -> tuple[Integers, Integers]:
-        """Number of the group of each token, int64 (n,), and of each box, int64 (m,)."""
-        count = len(self.tokens)
-        rows, columns = np.nonzero(self.pairs)
-        size = count + len(self.boxes)
-        graph = coo_matrix((np.ones(len(rows)), (rows, count + columns)), shape=(size, size))
-        labels = connected_components(graph, directed=False)[1].astype(np.int64)
-        return labels[:count], labels[count:]
 
 
 def pairs_in(
@@ -92,7 +78,7 @@ def pairs_in(
     wrong = [basis.excess_of(parts.words[known[row, 0]] + parts.spatial(moved)) for row in at]
     places = Apart(basis.excess_of(sure), np.stack(wrong), tests, lower=lower)
     if not words.separated:
-        return Allowed(candidates[:0], boxes[:0], np.zeros((0, 0), bool), words, places, complete=False)
+        return Allowed(candidates[:0], boxes[:0], np.zeros((0, 0), bool), words, places)
     excess = np.concatenate(
         [
             _excess(basis, parts, candidates[first : first + _BLOCK], boxes)
@@ -104,11 +90,11 @@ def pairs_in(
     kept = nearest <= cut
     if not places.separated:
         every = np.ones((int(kept.sum()), len(boxes)), bool)
-        return Allowed(candidates[kept], boxes, every, words, places, complete=False)
+        return Allowed(candidates[kept], boxes, every, words, places)
     pairs = excess[kept] <= min(cut, places.cut(excess[kept].ravel()))
     held = pairs.any(axis=0)
     rows = pairs.any(axis=1)
-    return Allowed(candidates[kept][rows], boxes[held], pairs[rows][:, held], words, places, basis.complete)
+    return Allowed(candidates[kept][rows], boxes[held], pairs[rows][:, held], words, places)
 
 
 def _excess(basis: Basis, parts: InputParts, tokens: Integers, boxes: Integers) -> Floats:

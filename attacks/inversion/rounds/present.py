@@ -9,7 +9,7 @@ import numpy as np
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.bound import NoiseBound, together
-from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, FILLINGS, PAIRS, Counts, pooled, shares
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, FILLINGS, Counts, pooled, shares
 from pfl_audit.attacks.inversion.decision import Decision, decide
 from pfl_audit.attacks.inversion.present import percent
 from pfl_audit.attacks.inversion.present_bag import NAMES, many
@@ -22,7 +22,7 @@ from pfl_audit.core.frequencies import hundredths, out_of
 from pfl_audit.core.results import Check, Curve, Finding, Metric, Series, Table
 from pfl_audit.metrics.intervals import exact_share
 
-_WHAT = {**NAMES, ANY_ORDER: "pieces of words", ALL_BOXES: "boxes of words", PAIRS: "pieces of words with their boxes"}
+_WHAT = {**NAMES, ANY_ORDER: "pieces of words", ALL_BOXES: "boxes of words"}
 SAFE = "The noise hides a company's documents, even from an observer of all audited messages who knows two candidates."
 _REMEDIES = REMEDIES[:-1]  # the last is about templates
 
@@ -40,7 +40,7 @@ def messages_check(spec: CheckSpec, context: RoundContext, read: Sequence[ReadMe
 
 def _has(read: Sequence[ReadMessage], measure: str) -> bool:
     """Whether there is something to count; of the span, whether it named something."""
-    at = 2 if measure in (ALL_BOXES, PAIRS) else 1
+    at = 2 if measure == ALL_BOXES else 1
     return any(one.found.get(measure, (0, 0, 0))[at] for one in read)
 
 

@@ -21,7 +21,7 @@ from pfl_audit.models.calls import InTurn, taken
 from pfl_audit.models.gradient_protocol import GradientModel
 from pfl_audit.progress import Task
 
-_VERSION = 7
+_VERSION = 8
 """Incremented whenever a message is read in another way."""
 
 

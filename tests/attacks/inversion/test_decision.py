@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, FILLINGS, PAIRS, TOKENS, Counts
+from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, FILLINGS, TOKENS, Counts
 from pfl_audit.attacks.inversion.decision import decide
 from pfl_audit.attacks.inversion.present_decision import NOT_SHOWN, beside, closed_finding
 from pfl_audit.core.verdict import Budget
@@ -20,7 +20,7 @@ def counts(own: int, others: list[int], of: int = 100) -> Counts:
 def test_a_measure_of_which_nothing_is_named_hides_no_other() -> None:
     """Two of 999 fillings match more by chance: their distance is below that of a measure that is always 0."""
     some, none = counts(90, [95, 94]), counts(0, [0] * FILLINGS)
-    alone, both = decide([{ANY_ORDER: some}], BUDGET), decide([{ANY_ORDER: some, PAIRS: none}], BUDGET)
+    alone, both = decide([{ANY_ORDER: some}], BUDGET), decide([{ANY_ORDER: some, ALL_BOXES: none}], BUDGET)
     assert alone is not None
     assert alone.level == "leak"
     assert both == alone

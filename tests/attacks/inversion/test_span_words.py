@@ -14,7 +14,7 @@ from pfl_audit.attacks.inversion.bag import bag_of, counts_of
 from pfl_audit.attacks.inversion.bag_readers import Bag
 from pfl_audit.attacks.inversion.clients import batch_of, place_template
 from pfl_audit.attacks.inversion.context import Case
-from pfl_audit.attacks.inversion.controls import PAIRS, WORDS
+from pfl_audit.attacks.inversion.controls import WORDS
 from pfl_audit.attacks.inversion.input_span.basis import bases_of
 from pfl_audit.attacks.inversion.input_span.exchanges import exchanged
 from pfl_audit.attacks.inversion.input_span.fits import Fits
@@ -218,11 +218,8 @@ def test_the_whole_text_and_the_page_come_back(room: Room, case: Case) -> None:
     text = case.truths[0].text
     asked = text["ids"][(text["boxes"] == torch.tensor([0, 0, 1000, 1000])).all(dim=1)].tolist()
     assert list(bag.question) == asked[4:-4]
-    assert bag.candidates == 0
     assert bag.page is not None
     assert ((bag.page * 255).round().permute(1, 2, 0).numpy() == case.truths[0].page).all()
-    pairs, of, named = counts_of(room.model, Case(case.seen, case.truths), bag)[PAIRS][0].tolist()
-    assert pairs == of == named
 
 
 def test_a_page_of_another_form_has_no_order(room: Room, case: Case) -> None:
