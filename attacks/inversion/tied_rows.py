@@ -47,12 +47,10 @@ class Beside:
 
     Attributes:
         rows: int64 (found,), numbers of rows that were looked up.
-        dimensions: Number of dimensions of the span: tokens of the answers whose directions are above the errors.
         hidden: Whether rows that were looked up may be below the errors, since those that were found come near them.
     """
 
     rows: NDArray[np.int64]
-    dimensions: int
     hidden: bool
 
 
@@ -78,14 +76,14 @@ def rows_beside_output(table: Floats, rounding: float, sigma: Floats | float = 0
     sizes = np.linalg.norm(rows, axis=1)
     moved = norms > 0
     if not moved.any():
-        return Beside(np.flatnonzero(moved), 0, hidden=False)
+        return Beside(np.flatnonzero(moved), hidden=False)
     quiet = moved & (sizes <= np.quantile(sizes[moved], _QUIET))
     scale, dimensions, outside = max(1.0, float(np.median(sizes[quiet])) / np.sqrt(width)), 0, sizes
     for _ in range(_FITS):
         basis = _span(rows[moved], scale)
         dimensions = basis.shape[1]
         if dimensions > _MANY * width:
-            return Beside(np.flatnonzero(moved)[:0], dimensions, hidden=True)
+            return Beside(np.flatnonzero(moved)[:0], hidden=True)
         outside = np.linalg.norm(rows - (rows @ basis) @ basis.T, axis=1)
         before, scale = scale, max(1.0, float(np.median(outside[quiet])) / np.sqrt(width - dimensions))
         if abs(scale - before) <= _CLOSE * before:
@@ -93,7 +91,7 @@ def rows_beside_output(table: Floats, rounding: float, sigma: Floats | float = 0
     most = _most(scale, width - dimensions)
     beside = outside > np.sqrt(most**2 + (_BESIDE * sizes) ** 2)
     hidden = not beside.any() or bool(outside[beside].min() < _NEAR * most)
-    return Beside(np.flatnonzero(beside), dimensions, hidden)
+    return Beside(np.flatnonzero(beside), hidden)
 
 
 def _span(rows: Floats, scale: float) -> Floats:

@@ -4,13 +4,11 @@ Each position adds its signal to the x table twice, for the left and for the rig
 likewise; in LayoutLMv3 these are two slices of the signal, so the edges tell themselves apart, and in LayoutLM the
 whole signal both times, where the smaller coordinate is the left one. Tokens of a word share its box, so their
 signals are one unknown. The tokenizer knows which tokens continue a word; and for the y table, which is the
-harder one since the words of a line share it, neighbours with the same left and right edges are of one word. The
-tables of heights and widths repeat what the edges say, and so show whether all of it is right.
+harder one since the words of a line share it, neighbours with the same left and right edges are of one word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +21,6 @@ from pfl_audit.attacks.inversion.analytic.tables import Tables
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
 from pfl_audit.models.word_encoder import EmbeddingLayout
 
-_LARGEST_SIZE = 1023
-"""LayoutLMv3 clips heights and widths to 0..1023."""
-
 
 @dataclass(frozen=True)
 class Boxes:
@@ -34,13 +29,11 @@ class Boxes:
     Attributes:
         values: int64 (positions, 4): left, top, right, bottom; -1 where unknown.
         sure: bool (positions,), whether no other reading comes near.
-        residuals: Share of each table's gradient that the boxes leave unexplained, by "x", "y", "h", "w".
         complete: Whether the x and y tables are explained to within the noise.
     """
 
     values: Integers
     sure: Bools
-    residuals: Mapping[str, float]
     complete: bool
 
 
@@ -91,12 +84,7 @@ def read_boxes(
     same = told | _same(across)
     along = edges("y", same, apart) if same.any() else edges("y", apart)
     values = np.stack([across.values, along.values], axis=2).reshape(-1, 4)
-    residuals = {"x": across.residual, "y": along.residual}
-    for name in ("h", "w"):
-        table = tables.edge(name)
-        if table is not None and (values >= 0).all():
-            residuals[name] = _unexplained(table, signals[:, layout.slices[name][0]], _sizes(values, name))
-    return Boxes(values[:count], (across.sure & along.sure)[:count], residuals, across.complete and along.complete)
+    return Boxes(values[:count], (across.sure & along.sure)[:count], across.complete and along.complete)
 
 
 def _edges(
@@ -133,15 +121,3 @@ def _same(across: _Edges) -> Bools:
     same = np.zeros(len(known), dtype=bool)
     same[1:] = known[1:] & known[:-1] & (across.values[1:] == across.values[:-1]).all(axis=1)
     return same
-
-
-def _sizes(boxes: Integers, name: str) -> Integers:
-    first, second = {"w": (0, 2), "h": (1, 3)}[name]
-    return np.clip(boxes[:, second] - boxes[:, first], 0, _LARGEST_SIZE)
-
-
-def _unexplained(table: Tensor, signals: Floats, rows: Integers) -> float:
-    values = table.double().numpy()
-    rest = values.copy()
-    np.subtract.at(rest, np.minimum(rows, len(rest) - 1), signals)
-    return float(np.linalg.norm(rest) / np.linalg.norm(values))

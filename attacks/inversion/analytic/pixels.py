@@ -86,8 +86,6 @@ _LEVELS = 255
 _CERTAIN = 6.0
 _ROUNDINGS = 2.5
 """Rounding errors in the projection's gradient over those in one sum (float32, 196 patches, measured: 2)."""
-_SPARE = 8
-"""Equations beyond the unknown ones, from which on the noise is read off what they leave."""
 
 
 @dataclass(frozen=True)

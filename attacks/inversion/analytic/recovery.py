@@ -54,7 +54,6 @@ class Recovery:
         coordinates: int64 by "x" and "y", edges of boxes that stand anywhere, in rising order.
         pixels: float32 (3, height, width) in 0..1, or None.
         page: How far the pixels can be trusted, or None.
-        residuals: Share of each gradient that what came back does not explain, by name of the table.
         noise: Standard deviation of the noise that was found in every entry; 0 for rounding only.
         limits: What was not recovered, with the cause.
     """
@@ -67,7 +66,6 @@ class Recovery:
     coordinates: Mapping[str, Tensor] = field(default_factory=dict)
     pixels: Tensor | None = None
     page: Page | None = None
-    residuals: Mapping[str, float] = field(default_factory=dict)
     noise: float = 0.0
     limits: tuple[Limit, ...] = ()
 
@@ -121,7 +119,6 @@ class _Recoverer:
         self.goes_on = np.zeros(0, dtype=bool) if goes_on is None else goes_on.bool().numpy()
         self.noise = _noise(layout, tables)
         self.limits: list[Limit] = []
-        self.residuals: dict[str, float] = {}
         self.present: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.page: Page | None = None
         self.by_sign = tables.position is not None and only_signs(tables.position)
@@ -158,20 +155,21 @@ class _Recoverer:
 
     def _take(self, read: Reading) -> None:
         self.tokens, self.sure[:, 0], self.present = read.values[:, 0], read.sure, read.present
-        self.residuals["word"] = read.residual
 
     def _words(self, signals: Floats) -> None:
         if self.tables.word is not None:
-            read, spread = read_tokens(self.tables.word, signals, self.layout, self.noise)
+            # An output layer that shares the table gives every row a gradient, as noise does.
+            tied = not self.noise.everywhere and bool(self.tables.word.any(dim=1).double().mean() > 1 / 2)
+            padding = self.layout.pad if self.layout.padding_shows else None
+            read, spread = read_tokens(self.tables.word, signals, self.noise, tied=tied, padding=padding)
             self._take(read)
             if spread <= TOO_MUCH:  # a position of several pages has no one token
                 self._likeliest(self.tables.word, signals)
             unsure, (count, width) = int((~read.sure).sum()), signals.shape
             self.limits += reading_limits("tokens", unsure, count, width, spread, self.noise, complete=read.complete)
         if self.tables.types is not None:
-            padding = (self.tokens == self.layout.pad) & self.layout.padding_shows
-            kinds = read_types(self.tables.types, signals, padding, self.noise)
-            self.types, self.residuals["types"] = kinds.values[:, 0], kinds.residual
+            padded = (self.tokens == self.layout.pad) & self.layout.padding_shows
+            self.types = read_types(self.tables.types, signals, padded, self.noise).values[:, 0]
 
     def _likeliest(self, word: Tensor, signals: Floats) -> None:
         """Where no sum fits, the token whose row points in the direction of the signal."""
@@ -192,7 +190,6 @@ class _Recoverer:
         joined = self.sure[:, 0] & self.goes_on[self.tokens] if len(self.goes_on) else None
         found = read_boxes(self.tables, signals, self._hidden(signals), self.layout, self.noise, joined)
         self.boxes, self.sure[:, 1] = found.values, found.sure
-        self.residuals |= found.residuals
         if self.tables.x is not None and self.tables.y is not None:
             width = int(self.tables.x.shape[1])
             mixed = any(limit.cause is Cause.MIXED for limit in self.limits)
@@ -230,7 +227,6 @@ class _Recoverer:
             )
         if not self.by_sign:
             self.page = read_pixels(patches, projection, self.tables.bias, self.noise, settings, known)
-            self.residuals["pixels"] = self.page.residual
             self.limits += page_limits(self.page, self.noise)
 
     def found(self) -> Recovery:
@@ -248,7 +244,6 @@ class _Recoverer:
             },
             pixels=self.page.pixels if self.page else None,
             page=self.page,
-            residuals=self.residuals,
             noise=self.noise.sigma if self.noise.everywhere else 0.0,
             limits=tuple(self.limits),
         )

@@ -50,13 +50,13 @@ def tokens_by_direction(rows: Floats, numbers: Integers, places: Floats) -> Read
         One reading a position; ``sure`` where the second best row is clearly farther.
     """
     if not len(rows) or not len(places):
-        return Reading(np.full((len(places), 1), -1), np.zeros(len(places), dtype=bool), 1.0, False, numbers)
+        return Reading(np.full((len(places), 1), -1), np.zeros(len(places), dtype=bool), False, numbers)
     agreement = _unit(places) @ _unit(rows).T
     best = agreement.argmax(axis=1)
     top = agreement[np.arange(len(best)), best]
     others = np.partition(agreement, -2, axis=1)[:, -2] if agreement.shape[1] > 1 else np.zeros(len(best))
     sure: NDArray[np.bool_] = top - others > _CLEAR / sqrt(places.shape[1])
-    return Reading(numbers[best][:, None], sure, float(1 - np.abs(top).mean()), complete=False, present=numbers)
+    return Reading(numbers[best][:, None], sure, complete=False, present=numbers)
 
 
 def tokens_from_signs(word: Tensor, position: Tensor, first: int) -> Reading:

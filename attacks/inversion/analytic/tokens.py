@@ -6,7 +6,7 @@ dL/dW[v] = sum_t [token_t = v] s_t.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,51 +18,15 @@ from pfl_audit.attacks.inversion.analytic.limits import mixture
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.analytic.signals import Sums, sums_of, without
 from pfl_audit.metrics.arrays import Floats, Integers
-from pfl_audit.models.word_encoder import EmbeddingLayout
 
-_DRAWS = 20
-_SMALL = 1e-5
-"""Shares of a norm below this are rounding (float32)."""
-_MANY = 2048
-
-
-def output_states(word: Tensor) -> Tensor | None:
-    """An orthonormal basis of what the output layer adds to a word table's gradient.
-
-    Args:
-        word: (vocabulary, width).
-
-    Returns:
-        float64 (dimensions, width), or None where most rows are zero, or where no half of the width holds most of
-        them, as under noise.
-    """
-    rng = torch.Generator().manual_seed(0)
-    rows = word[torch.randperm(len(word), generator=rng)[:_MANY]].double()
-    rows = rows[rows.any(dim=1)]
-    if 2 * len(rows) < min(len(word), _MANY):
-        return None
-    rows = rows / rows.norm(dim=1, keepdim=True)
-    size = 2
-    while size <= min(word.shape[1], len(rows)) // 2:
-        draws = [_span(rows[torch.randperm(len(rows), generator=rng)[:size]]) for _ in range(_DRAWS)]
-        fitting = [basis for basis in draws if len(basis) < size and _holds_most(basis, rows)]
-        if fitting:
-            return min(fitting, key=len)
-        size *= 2
-    return None
-
-
-def _span(rows: Tensor) -> Tensor:
-    _, values, basis = torch.linalg.svd(rows, full_matrices=False)
-    return basis[: int((values > _SMALL * values[0]).sum())]
-
-
-def _holds_most(basis: Tensor, rows: Tensor) -> bool:
-    rest = rows - (rows @ basis.T) @ basis
-    return float((rest.norm(dim=1) < _SMALL).double().mean()) > 0.5
-
-
-_TIED_ROUNDING = 1e-5
+_ROUNDED = 5.0
+"""Multiple of the largest direction's rounding below which a direction is rounding."""
+_ENOUGH = 4
+"""Rows per direction that suffice to find the common subspace."""
+_ALONE = 0.9
+"""Leverage of a row from which on it has a direction to itself."""
+_LEFT = 50.0
+"""Multiple of a row's rounding below which it counts as zero."""
 
 
 @dataclass(frozen=True)
@@ -72,50 +36,80 @@ class Reading:
     Attributes:
         values: int64 (positions, readings), -1 where unknown.
         sure: bool (positions,), whether no other reading comes near.
-        residual: Share of the table that is left unexplained.
         complete: Whether all of it is explained to within the noise.
         present: int64, the rows that were looked up at all.
     """
 
     values: Integers
     sure: NDArray[np.bool_]
-    residual: float
     complete: bool
     present: Integers
 
 
-def read_tokens(word: Tensor, signals: Floats, layout: EmbeddingLayout, noise: Noise) -> tuple[Reading, float]:
+def read_tokens(
+    word: Tensor, signals: Floats, noise: Noise, *, tied: bool, scale: float = 1.0, padding: int | None = None
+) -> tuple[Reading, float]:
     """Solve for the tokens.
 
     Args:
         word: Gradient of the word table.
         signals: float64 (n, width).
-        layout: Embedding sum of the model. The row of its padding token has no gradient, so a position that matches no
-            row is padding.
+        tied: Whether the table is the output layer too.
+        scale: Factor of the embedding.
+        padding: Token whose row has no gradient, so that a position that matches no row is one.
 
     Returns:
-        One reading a position, and how far the table is from being made of these signals (``limits.mixture``).
+        One reading a position, and how far the table is from being made of these signals (``limits.mixture``). Where
+        noise hides a part of the output layer no reading is sure, and that measure is 1.
     """
-    sums, taken, signals = _untied(word, signals, noise)
-    found = assign(sums.values, signals, 1, noise, taken=taken)
+    lifted, spread, taken, hidden = scale * signals, 1.0, None, tied and noise.everywhere
+    if not tied:
+        sums = sums_of(word, signals, noise)
+        spread = mixture(sums.values / scale, signals, noise)
+    else:
+        basis = _output_states(word, noise)
+        sums, taken = _beside_output(word, basis, lifted, noise)
+        lifted = without(lifted, basis)
+        if not hidden:
+            spread = mixture(sums.values, lifted, replace(noise, rounding=_ROUNDED * noise.rounding))
+    variances = np.full(len(signals), (scale * noise.sigma) ** 2)
+    found = assign(sums.values, lifted, 1, noise, variances=variances, taken=taken)
     values = np.where(found.rows >= 0, sums.rows[found.rows] if len(sums.rows) else -1, -1)
-    sure = found.sure
-    if found.complete and layout.padding_shows:
+    sure, complete = found.sure & (not hidden), found.complete and not hidden
+    if complete and padding is not None:
         sure = sure | (found.rows[:, 0] < 0)
-        values[found.rows < 0] = layout.pad
-    read = Reading(values, sure, found.residual, found.complete, sums.rows)
-    return read, mixture(sums.values, signals, noise)
+        values[found.rows < 0] = padding
+    return Reading(values, sure, complete, sums.rows), spread
 
 
-def _untied(word: Tensor, signals: Floats, noise: Noise) -> tuple[Sums, Floats | None, Floats]:
-    """The sums, the norms of what an output layer had added to them, and the signals to look for."""
-    states = None if noise.everywhere else output_states(word)
-    if states is None:
-        return sums_of(word, signals, noise), None, signals
-    values, basis = word.double().numpy(), states.numpy()
-    free, sizes = without(values, basis), np.linalg.norm(values, axis=1)
-    rows = np.flatnonzero(np.linalg.norm(free, axis=1) > _TIED_ROUNDING * sizes)
-    return Sums(rows, free[rows]), sizes[rows], without(signals, basis)
+def _output_states(word: Tensor, noise: Noise) -> Floats:
+    """What the output layer's part of the rows lies in: an orthonormal basis, float64 (dimensions, width).
+
+    A quiet row that has a direction to itself holds a weak signal and is left out.
+    """
+    sizes = word.norm(dim=1)
+    quiet = word[sizes <= sizes.median()]
+    quiet = quiet[:: max(1, len(quiet) // (_ENOUGH * word.shape[1]))].double()
+    while True:
+        left, values, basis = torch.linalg.svd(quiet, full_matrices=False)
+        loud = 1.1 * noise.sigma * (len(quiet) ** 0.5 + word.shape[1] ** 0.5) if noise.everywhere else 0.0
+        held = values > max(loud, _ROUNDED * noise.rounding * float(values[0]))
+        alone = left[:, held].square().sum(dim=1) > _ALONE
+        if alone.all() or not alone.any():
+            return basis[held].numpy()
+        quiet = quiet[~alone]
+
+
+def _beside_output(word: Tensor, basis: Floats, signals: Floats, noise: Noise) -> tuple[Sums, Floats]:
+    """Rows with more than the output layer's contribution, with that contribution removed, and their norms before."""
+    values = word.double().numpy()
+    sizes, rest = np.linalg.norm(values, axis=1), without(values, basis)
+    if noise.everywhere:
+        sums = sums_of(torch.from_numpy(rest), signals, noise)
+    else:
+        rows = np.flatnonzero(np.linalg.norm(rest, axis=1) > _LEFT * noise.rounding * sizes)
+        sums = Sums(rows, rest[rows])
+    return sums, sizes[sums.rows]
 
 
 def read_types(types: Tensor, signals: Floats, padding: NDArray[np.bool_], noise: Noise) -> Reading:
@@ -142,5 +136,4 @@ def read_types(types: Tensor, signals: Floats, padding: NDArray[np.bool_], noise
     if fits:
         read[:] = 0
         read[texts[cut:]] = last
-    residual = float(misses[cut] / max(np.linalg.norm(head[-1]), 1e-300))
-    return Reading(read, np.full(len(signals), fits), residual, bool(fits), np.flatnonzero(values.any(axis=1)))
+    return Reading(read, np.full(len(signals), fits), bool(fits), np.flatnonzero(values.any(axis=1)))

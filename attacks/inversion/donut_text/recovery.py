@@ -21,17 +21,16 @@ from pfl_audit.attacks.inversion.analytic.assignment import LIKELY
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit, missing, reading_limits, restated
 from pfl_audit.attacks.inversion.analytic.signals import signals_of
 from pfl_audit.attacks.inversion.analytic.signs import only_signs, tokens_from_signs
-from pfl_audit.attacks.inversion.analytic.tokens import Reading
+from pfl_audit.attacks.inversion.analytic.tokens import Reading, read_tokens
 from pfl_audit.attacks.inversion.donut_text.span import span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import (
     Tensors,
     find_noise,
     least_noise,
-    read_rows,
     read_tensors,
     shared_tensors,
 )
-from pfl_audit.attacks.inversion.donut_text.token_evidence import TokenEvidence, orthogonality_odds, pair
+from pfl_audit.attacks.inversion.donut_text.token_evidence import TokenEvidence, orthogonality_odds
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.models.text_decoder import FirstLayer
 
@@ -57,20 +56,16 @@ class TextRecovery:
         sure: bool (n,), tokens that no other comes near; the rest is the likeliest reading.
         how: ROWS where the embedding's rows gave every token, SPAN where span or orthogonality were needed,
             ADAPTERS where the rows of low-rank adapters gave them.
-        candidates: For every place the tokens that may stand there, in rising order; of a batch, all that do.
         present: int64, tokens that stand anywhere, in rising order, as far as it is known.
         mixed: Whether the gradient is of more than one sample, or of more than one step.
-        noise: Standard deviation of the noise that was found in every entry; 0 for rounding only.
         limits: What was not recovered, with the cause.
     """
 
     ids: Tensor
     sure: Tensor
     how: How
-    candidates: tuple[tuple[int, ...], ...]
     present: Tensor
     mixed: bool = False
-    noise: float = 0.0
     limits: tuple[Limit, ...] = ()
 
 
@@ -99,8 +94,7 @@ def recover_text(
 
 def _of_adapters(found: PlacedTokens) -> TextRecovery:
     ids = torch.from_numpy(found.ids)
-    candidates = tuple((token,) if token >= 0 else () for token in found.ids.tolist())
-    return TextRecovery(ids, ids >= 0, How.ADAPTERS, candidates, torch.from_numpy(found.present), limits=found.limits)
+    return TextRecovery(ids, ids >= 0, How.ADAPTERS, torch.from_numpy(found.present), limits=found.limits)
 
 
 def _surer(one: TextRecovery, other: TextRecovery | None) -> TextRecovery:
@@ -136,7 +130,7 @@ class _Reader:
             self._size(len(signals))
             self.signals = torch.from_numpy(signals)
             if word is not None and len(signals):
-                read, spread = read_rows(word, signals, self.decoder.scale, self.noise, tied=self.decoder.tied)
+                read, spread = read_tokens(word, signals, self.noise, tied=self.decoder.tied, scale=self.decoder.scale)
                 self._take(read)
                 complete = read.complete
         elif word is not None and not self.decoder.tied and not self.noise.everywhere:
@@ -225,24 +219,14 @@ class _Reader:
         if evidence.span is not None:
             for place in range(len(self.ids)):
                 self._settle(place, evidence.weigh(place).likely)
-        word, choice = self.tensors.word, evidence.choice
-        if word is None or not self._listed or self.noise.everywhere:
-            return
-        shapes = self.decoder.position_part(torch.arange(len(self.ids)))[:, None] + self.decoder.word_part(choice)
-        allowed = torch.ones(shapes.shape[:2], dtype=torch.bool)
-        if evidence.span is not None:
-            allowed = torch.stack([torch.isin(choice, torch.tensor(each)) for each in self.candidates])
-        found = pair(self.signals, word[choice].double() / self.decoder.scale, shapes, allowed, self.noise.rounding)
-        self.candidates = [tuple(choice[held].tolist()) for held in found.held]
-        if found.complete:
-            self.sure = np.array([len(each) == 1 for each in self.candidates])
-            self.ids = np.array([each[0] if len(each) == 1 else -1 for each in self.candidates])
 
     def _limits(self) -> None:
         word, position, attention = self.tensors.word, self.tensors.position, self.tensors.attention
         count, unsure = len(self.ids), int((~self.sure).sum())
         if self.mixed:
-            self.limits.append(_mixed(self.candidates, count - unsure))
+            held = f"{count - unsure} of {count} places hold one token for certain"
+            why = f"tokens: more than one sample in the batch, or more than one step: {held}"
+            self.limits.append(Limit(Cause.MIXED, f"{why}, and which sample each belongs to is unknown"))
         elif count and unsure:
             self.limits += reading_limits("tokens", unsure, count, self.decoder.width, 1.0, self.noise, complete=False)
         elif not count and position is not None:
@@ -265,22 +249,11 @@ class _Reader:
             ids=torch.from_numpy(self.ids),
             sure=torch.from_numpy(self.sure),
             how=self.how,
-            candidates=tuple(self.candidates),
             present=torch.from_numpy(present),
             mixed=self.mixed,
-            noise=self.noise.sigma if self.noise.everywhere else 0.0,
             limits=tuple(self.limits),
         )
 
 
 def _signs(tokens: str) -> Limit:
     return Limit(Cause.SIGNS, f"all values are of one size, as after a step of Adam: the tokens are {tokens}")
-
-
-def _mixed(candidates: list[tuple[int, ...]], sure: int) -> Limit:
-    most = max(map(len, candidates), default=0)
-    return Limit(
-        Cause.MIXED,
-        f"tokens: more than one sample in the batch, or more than one step: {sure} of {len(candidates)} places hold "
-        f"one token, the others up to {most}, and which sample each belongs to is unknown",
-    )

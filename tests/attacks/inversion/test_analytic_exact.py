@@ -28,7 +28,6 @@ def test_everything_that_the_model_sees_comes_back_within_a_second(kind, seed):
     assert torch.equal(found.boxes, page.boxes)
     assert found.sure.all()
     assert found.limits == ()
-    assert max(found.residuals.values()) < 1e-5
     if kind == "v1":
         assert torch.equal(found.types, page.inputs["token_type_ids"][0])
     else:

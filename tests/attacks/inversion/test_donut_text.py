@@ -12,7 +12,6 @@ from pfl_audit.attacks.inversion.donut_text import recovery
 from pfl_audit.attacks.inversion.donut_text.recovery import How, TextRecovery
 from pfl_audit.attacks.inversion.donut_text.span import normal_odds, span_of
 from pfl_audit.attacks.inversion.donut_text.tensors import find_noise, read_tensors
-from pfl_audit.attacks.inversion.donut_text.token_evidence import pair
 from pfl_audit.models.donut.inputs import InputBuilder
 from pfl_audit.models.donut.small import SmallSize, config_of, new_donut, train_tokenizer
 from pfl_audit.models.donut.text import DonutText, first_layer
@@ -185,31 +184,6 @@ def test_odds_are_those_of_normal_numbers():
     drawn = torch.tensor([0.3, -1.2, 0.4], dtype=torch.float64)
     odds = normal_odds(drawn.square().sum(), torch.tensor(0.25, dtype=torch.float64), 3)
     assert float(odds) == pytest.approx((norm.logpdf(drawn, scale=0.5) - norm.logpdf(drawn)).sum())
-
-
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(st.data())
-def test_signals_of_a_batch_are_taken_out_one_by_one(data):
-    """Pairs that make no circle: each place or token after the first hangs on one before it."""
-    places, tokens, width = 4, 5, 24
-    pairs = {(0, 0)}
-    for place in range(1, places):
-        pairs.add((place, data.draw(st.integers(0, min(place, tokens) - 1))))
-        pairs.add((data.draw(st.integers(0, place)), place))
-    pairs.add((data.draw(st.integers(0, places - 1)), tokens - 1))
-    chance = torch.Generator().manual_seed(data.draw(st.integers(0, 999)))
-    shapes = torch.randn(places, tokens, width, generator=chance, dtype=torch.float64)
-    tables = torch.zeros(places, width, dtype=torch.float64), torch.zeros(tokens, width, dtype=torch.float64)
-    for place, token in sorted(pairs):
-        shape = shapes[place, token] - shapes[place, token].mean()
-        signal = torch.randn(width, generator=chance, dtype=torch.float64)
-        signal = signal - signal.mean()
-        signal = signal - (signal @ shape) / (shape @ shape) * shape
-        tables[0][place] += signal
-        tables[1][token] += signal
-    found = pair(*tables, shapes, torch.ones(places, tokens, dtype=torch.bool), 1e-12)
-    assert found.complete
-    assert {tuple(each) for each in found.held.nonzero().tolist()} == pairs
 
 
 def test_an_example_without_marks_or_with_unknown_tokens(reader):
