@@ -19,6 +19,7 @@ from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.donut_text.recovery import TextRecovery
 from pfl_audit.attacks.inversion.word_text import blank, encoder_of
 from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.layer_input import layer_input
 from pfl_audit.models.text_decoder import TextDecoder
 
 APART = 0.5
@@ -59,12 +60,10 @@ def encoder_misfit(model: GradientModel, seen: Observation, got: Recovery) -> fl
         return None
     norm = f"{layout.tables['word'].name.rsplit('.', 2)[0]}.LayerNorm"
     module = next(part for name, part in model.network.named_modules() if name == norm or name.endswith(f".{norm}"))
-    held: list[Tensor] = []
-    text = encoder.text(got.tokens, got.boxes, got.types)
-    with module.register_forward_pre_hook(lambda _, given: held.append(given[0][0])), torch.no_grad():
-        model.loss(blank(seen)[None].to(next(model.network.parameters()).device), [text])
+    text, page = encoder.text(got.tokens, got.boxes, got.types), blank(seen)[None]
+    (given,) = layer_input(module, lambda: model.loss(page.to(next(model.network.parameters()).device), [text]))
     places = layout.first + torch.arange(len(sure))[sure]
-    return misfit(position[places], held[0].cpu()[: len(sure)][sure])
+    return misfit(position[places], given.cpu()[: len(sure)][sure])
 
 
 def decoder_misfit(decoder: TextDecoder, seen: Observation, read: TextRecovery) -> float | None:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from pfl_audit.attacks.inversion.adapters.encoder import encoder_tokens
 from pfl_audit.attacks.inversion.adapters.rows import holds_adapters
 from pfl_audit.attacks.inversion.analytic.limits import Cause, after_decay
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery, recover
+from pfl_audit.attacks.inversion.batches.certificate import answers_of
 from pfl_audit.attacks.inversion.context import Observation
 from pfl_audit.attacks.inversion.matrices.recovery import (
     Placed,
@@ -123,10 +123,7 @@ def hindrance(model: GradientModel, seen: Observation, got: Recovery) -> str | N
 
 
 def text_of(model: GradientModel, seen: Observation, got: Recovery) -> Text:
-    """The sample that the closed form recovered; what it leaves open is the unknown token.
-
-    Start and end of the answer are in no embedding. The head's gradient holds them: with p the probabilities of the
-    positions and a what the head's last layer was given, its row points from a[place] to sum(p a).
+    """The sample that the closed form recovered, with the answer's place; what it leaves open is the unknown token.
 
     Raises:
         NotAuditableError: See ``hindrance``.
@@ -134,18 +131,6 @@ def text_of(model: GradientModel, seen: Observation, got: Recovery) -> Text:
     if reason := hindrance(model, seen, got):
         raise NotAuditableError(reason, TELL)
     encoder = encoder_of(model)
-    row, head = encoder.head
-    text = encoder.text(got.tokens, got.boxes, got.types)
-    held: list[Tensor] = []
-    page = blank(seen) if got.pixels is None else got.pixels
-    device = next(model.network.parameters()).device
-    with (
-        head.register_forward_hook(lambda _, given, out: held.extend((given[0][0].cpu(), out[0].cpu()))),
-        torch.no_grad(),
-    ):
-        model.loss(page[None].to(device), [text])
-    inputs, logits = held
-    ways = (logits.softmax(dim=0).t() @ inputs)[:, None] - inputs[None, : len(got.tokens)]
-    alike = functional.cosine_similarity(ways, seen.gradient[row][:, None], dim=2)
-    start, end = alike.argmax(dim=1).tolist()
-    return encoder.text(got.tokens, got.boxes, got.types, (start, end))
+    text, page = encoder.text(got.tokens, got.boxes, got.types), blank(seen) if got.pixels is None else got.pixels
+    (answer,) = answers_of(model, encoder, [text], seen.gradient, page)
+    return encoder.text(got.tokens, got.boxes, got.types, answer)

@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from pfl_audit.attacks.inversion.adapters.explanation import outside_of, room_in
 from pfl_audit.attacks.inversion.adapters.recovery import span_of_patches
 from pfl_audit.attacks.inversion.adapters.rows import halves_of
 from pfl_audit.attacks.inversion.analytic.noise import noise_of
@@ -224,17 +225,17 @@ def row(room: Room, model: Vt5Gradients, words: int, pages: int, seed: int) -> s
         assert found.boxes is not None
         assert found.private is not None
         causes |= {str(limit.cause) for limit in found.private.limits}
-        rooms.append(found.private.room)
         halves = halves_of(update, names.attention, parts.words.shape[1])
         assert halves is not None
         matrix = update["visual_embedding.visual_emb_matcher.layers.0.weight"]
         own, offset = (weights[f"visual_embedding.{each}"] for each in (names.patches, names.patches_offset))
         patches = span_of_patches(matrix.double().numpy(), own.detach(), offset.detach(), noise_of([], matrix, None))
         known = [patches * parts.norm, parts.spatial(found.boxes), parts.words[sorted(public)]]
+        rooms.append(room_in(outside_of([*known[::2], np.concatenate([known[1], [parts.offset * parts.norm]])])))
         rows = halves.down.double().numpy()
         bags = [bag_of_words(rows, parts, found.boxes, each) for each in (None, np.concatenate(known))]
         counts = [len(wanted)]
-        for named in (set(found.private.tokens.tolist()), *bags):
+        for named in (set(found.private.present.tolist()), *bags):
             counts += [len(named & wanted), len(named - public - wanted)]
         many += counts
     total, *pairs = many.tolist()

@@ -102,11 +102,6 @@ class Explanation:
     edge: float
     free: Floats
 
-    @property
-    def room(self) -> int:
-        """How many vectors there may be at most."""
-        return room_in(self.free)
-
 
 def room_in(free: Floats) -> int:
     """How many vectors there may be at most in directions, float64 (width, m)."""
@@ -132,10 +127,17 @@ def explain(rows: Floats, levels: Levels, dictionary: Floats, free: Floats, publ
     return Explanation(found.chosen, found.ends, sure, strong, edge, free)
 
 
-def unsure_limit(unsure: int, count: int, noise: Noise) -> Limit:
-    """Why some of the tokens that explain rows are not certain."""
+def unsure_limits(found: Explanation, tokens: Bools, levels: Levels, noise: Noise) -> tuple[Limit, ...]:
+    """Why some of the tokens that explain rows are not certain.
+
+    Args:
+        tokens: bool (n,), vectors of the explanation that are tokens.
+    """
+    unsure, count = int((tokens & ~found.sure & (found.strong | levels.coarse)).sum()), int(tokens.sum())
+    if not unsure:
+        return ()
     errors = f"noise of {noise.sigma:.0e} an entry" if noise.everywhere else "rounding"
-    return Limit(Cause.NOISE, f"tokens: {errors} leaves {unsure} of {count} unsure")
+    return (Limit(Cause.NOISE, f"tokens: {errors} leaves {unsure} of {count} unsure"),)
 
 
 def silent(halves: Halves) -> Limit:

@@ -24,7 +24,7 @@ from pfl_audit.attacks.inversion.adapters.explanation import (
     outside_of,
     room_in,
     silent,
-    unsure_limit,
+    unsure_limits,
 )
 from pfl_audit.attacks.inversion.adapters.rows import Halves
 from pfl_audit.attacks.inversion.analytic.assignment import assign
@@ -67,15 +67,11 @@ class PlacedTokens:
     Attributes:
         ids: int64 (n,), tokens at positions; -1 where unknown.
         present: int64 (m,), tokens that are certain, wherever they are, in rising order.
-        candidates: Number of others of the explanation.
-        room: How many there may be at most.
         limits: Why something is missing.
     """
 
     ids: Integers
     present: Integers
-    candidates: int
-    room: int
     limits: tuple[Limit, ...]
 
 
@@ -107,14 +103,14 @@ def placed_tokens(halves: Halves, parts: AddedUp, noise: Noise) -> PlacedTokens:
             if halves.first and len(decayed):  # known to be zero
                 return without_tokens(silent(halves))
             why = Limit(Cause.NOISE, "tokens: errors explain all of the adapters' rows")
-            return PlacedTokens(_NOWHERE, _NOWHERE, 0, found.room, (why,))
+            return without_tokens(why)
         taken, left, tried = len(found.chosen), free.shape[1], count
     return without_tokens(crowded(taken, width, left, [*parts.used, f"{tried} positions"]))
 
 
 def without_tokens(limit: Limit) -> PlacedTokens:
     """No tokens, and why."""
-    return PlacedTokens(_NOWHERE, _NOWHERE, 0, 0, (limit,))
+    return PlacedTokens(_NOWHERE, _NOWHERE, (limit,))
 
 
 def _counts(parts: AddedUp) -> Iterator[int]:
@@ -167,8 +163,7 @@ def _sums(rows: Floats, parts: AddedUp, count: int, found: Explanation) -> _Sums
 def _placed(parts: AddedUp, found: Explanation, sums: _Sums, levels: Levels, noise: Noise) -> PlacedTokens:
     words = found.chosen < len(parts.words)
     sure = found.chosen[words & found.sure]
-    unsure = int((words & ~found.sure & (found.strong | levels.coarse)).sum())
-    limits = [unsure_limit(unsure, int(words.sum()), noise)] if unsure else []
+    limits = list(unsure_limits(found, words, levels, noise))
     error = levels.entry * max(sums.lengths)
     even = Noise(error, 0.0, everywhere=False)
     at = assign(sums.vectors[words], sums.positions, 1, even, variances=np.full(len(sums.positions), error**2))
@@ -177,4 +172,4 @@ def _placed(parts: AddedUp, found: Explanation, sums: _Sums, levels: Levels, noi
     if (ids < 0).any():
         words_of = f"tokens: which token is where is known of {int((ids >= 0).sum())} of {len(ids)} positions"
         limits.append(Limit(Cause.MIXED, f"{words_of}: more than one sample, or errors"))
-    return PlacedTokens(ids, np.sort(sure), unsure, found.room, tuple(limits))
+    return PlacedTokens(ids, np.sort(sure), tuple(limits))

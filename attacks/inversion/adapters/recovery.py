@@ -13,7 +13,6 @@ box, how often, and in which order, is not in them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor
@@ -25,31 +24,15 @@ from pfl_audit.attacks.inversion.adapters.explanation import (
     outside_of,
     room_in,
     silent,
-    unsure_limit,
+    unsure_limits,
 )
+from pfl_audit.attacks.inversion.adapters.positioned import PlacedTokens, without_tokens
 from pfl_audit.attacks.inversion.adapters.rows import Halves
 from pfl_audit.attacks.inversion.analytic.limits import Cause, Limit
 from pfl_audit.attacks.inversion.analytic.noise import Noise
 from pfl_audit.attacks.inversion.input_span.basis import bases_of
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.metrics.arrays import Floats, Integers
-
-
-@dataclass(frozen=True, eq=False)
-class Private:
-    """Tokens beside those of form and prompt.
-
-    Attributes:
-        tokens: int64 (n,), that nothing but the pages explains.
-        candidates: Number of others of the explanation.
-        room: How many there may be at most.
-        limits: Why something is missing.
-    """
-
-    tokens: Integers
-    candidates: int
-    room: int
-    limits: tuple[Limit, ...]
 
 
 def span_of_patches(gradient: Floats | None, matrix: Tensor, offset: Tensor, noise: Noise) -> Floats:
@@ -94,7 +77,7 @@ def private_tokens(
     known: Sequence[int],
     patches: Floats,
     noise: Noise,
-) -> Private:
+) -> PlacedTokens:
     """Find the tokens.
 
     Args:
@@ -106,9 +89,8 @@ def private_tokens(
         patches: float64 (n, width), as ``span_of_patches``.
         noise: Errors of the update.
     """
-    none = np.zeros(0, np.int64)
     if not len(halves.down):
-        return nothing(silent(halves))
+        return without_tokens(silent(halves))
     number = np.unique(np.asarray(known, dtype=np.int64))
     rows, levels = in_errors(halves.down.double().numpy(), noise, halves.errors.numpy())
     # The offset by itself: boxes that are combinations of these do not have it once.
@@ -116,23 +98,15 @@ def private_tokens(
         [parts.spatial(boxes), (beside @ parts.matcher.T) * parts.norm, [parts.offset * parts.norm]]
     )
     free = outside_of([spatial, parts.words[number], patches * parts.norm])
-    if not (room := room_in(free)):
-        return nothing(_crowded(0, free, (len(boxes), len(beside), len(number))))
+    if not room_in(free):
+        return without_tokens(_crowded(0, free, (len(boxes), len(beside), len(number))))
     found = explain(rows, levels, parts.words, free, number)
     if not found.ends:
-        limit = _crowded(len(found.chosen), free, (len(boxes), len(beside), len(number)))
-        return Private(none, len(found.chosen), room, (limit,))
-    tokens, unsure = found.chosen[found.sure], int((~found.sure & (found.strong | levels.coarse)).sum())
-    if unsure:
-        return Private(tokens, unsure, room, (unsure_limit(unsure, len(found.sure), noise),))
-    if not len(tokens):
-        return Private(none, 0, room, (Limit(Cause.NOISE, "tokens: errors explain all of the adapters' rows"),))
-    return Private(tokens, 0, room, ())
-
-
-def nothing(limit: Limit) -> Private:
-    """No tokens, and why."""
-    return Private(np.zeros(0, np.int64), 0, 0, (limit,))
+        return without_tokens(_crowded(len(found.chosen), free, (len(boxes), len(beside), len(number))))
+    tokens, limits = found.chosen[found.sure], unsure_limits(found, np.ones_like(found.sure), levels, noise)
+    if not len(tokens) and not limits:
+        return without_tokens(Limit(Cause.NOISE, "tokens: errors explain all of the adapters' rows"))
+    return PlacedTokens(tokens[:0], tokens, limits)
 
 
 def _crowded(taken: int, free: Floats, known: tuple[int, int, int]) -> Limit:

@@ -18,6 +18,7 @@ from pfl_audit.attacks.inversion.analytic.tables import find_tensor
 from pfl_audit.attacks.inversion.batches.states import text_of
 from pfl_audit.metrics.arrays import Floats, Integers
 from pfl_audit.models.gradient_protocol import GradientModel, gradient_of
+from pfl_audit.models.samples import Text
 from pfl_audit.models.word_encoder import WordEncoder
 
 _STARTS: Final = 20
@@ -38,7 +39,7 @@ def error_of(
         update: By parameter.
         picture: float (3, height, width), 0 to 1, of every page; without use where the model takes no image.
     """
-    answers = answers_of(model, encoder, pages, update, picture)
+    answers = answers_of(model, encoder, [text_of(encoder, page) for page in pages], update, picture)
     texts = [text_of(encoder, page, answer) for page, answer in zip(pages, answers, strict=True)]
     pixels = picture[None].expand(len(pages), -1, -1, -1).to(next(model.network.parameters()).device)
     again = {name: part.detach().cpu().double() for name, part in gradient_of(model, pixels, texts).items()}
@@ -50,20 +51,21 @@ def error_of(
 
 
 def answers_of(
-    model: GradientModel, encoder: WordEncoder, pages: Sequence[Integers], update: Mapping[str, Tensor], picture: Tensor
+    model: GradientModel, encoder: WordEncoder, texts: Sequence[Text], update: Mapping[str, Tensor], picture: Tensor
 ) -> list[tuple[int, int]]:
     """First and last token of each page's answer; the first token where the head's gradient is not shared."""
     row, head = encoder.head
     shape = tuple(next(part for part in head.parameters() if part.dim() > 1).shape)
     shared = find_tensor(update, row, shape)
     if shared is None:
-        return [(0, 0)] * len(pages)
+        return [(0, 0)] * len(texts)
     held: list[tuple[Tensor, Tensor]] = []
     pixels = picture[None].to(next(model.network.parameters()).device)
     with head.register_forward_hook(lambda _, given, out: held.append((given[0][0], out[0]))), torch.no_grad():
-        for page in pages:
-            model.loss(pixels, [text_of(encoder, page)])
-    given = [part[: len(page)].cpu().double().numpy() for (part, _), page in zip(held, pages, strict=True)]
+        for text in texts:
+            model.loss(pixels, [text])
+    lengths = [len(encoder.tokens(text)) for text in texts]
+    given = [part[:length].cpu().double().numpy() for (part, _), length in zip(held, lengths, strict=True)]
     means = [(out.softmax(dim=0).T @ part).cpu().double().numpy() for part, out in held]
     sides = [_nearest(shared[side].double().numpy(), sum(mean[side] for mean in means), given) for side in range(2)]
     return list(zip(*sides, strict=True))

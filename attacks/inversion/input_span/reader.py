@@ -83,7 +83,7 @@ def sums_of(seen: Observation, tables: SumsWordsAndBoxes, weights: Mapping[str, 
     elif found.private is not None:
         limits = tuple(limit for limit in limits if not _of_words(limit))
         limits = (*limits, *restated(found.private.limits, traits))
-        tokens |= frozenset(found.private.tokens.tolist())
+        tokens |= frozenset(found.private.present.tolist())
     boxes = np.zeros((0, 4), np.int64) if found.boxes is None else found.boxes
     ordered = words_in_order(seen, tables, weights, found)
     limits = (*limits, *found.limits)

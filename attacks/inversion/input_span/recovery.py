@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfl_audit.attacks.inversion.adapters.positioned import PlacedTokens, without_tokens
 from pfl_audit.attacks.inversion.adapters.recovery import (
-    Private,
-    nothing,
     private_tokens,
     span_beside,
     span_of_patches,
@@ -55,7 +54,7 @@ class Spanned:
     boxes: Integers | None
     allowed: Allowed | None
     limits: tuple[Limit, ...]
-    private: Private | None = None
+    private: PlacedTokens | None = None
 
 
 def inputs_of_span(
@@ -94,7 +93,7 @@ def inputs_of_span(
         why = "tokens in boxes: all numbers are of one size, as after a step of Adam, and have no span of the inputs"
         private = None
         if holds_adapters(update):
-            private = nothing(Limit(Cause.SIGNS, why.replace("tokens in boxes", "tokens")))
+            private = without_tokens(Limit(Cause.SIGNS, why.replace("tokens in boxes", "tokens")))
         return Spanned(None, None, (Limit(Cause.SIGNS, why),), private)
     parts, rng = InputParts.of(names, weights), np.random.default_rng(_SEED)
     known = names.pairs.numpy()
@@ -234,14 +233,14 @@ class _Read:
         """Standard deviation of what the rounding of weights adds, float64 (rows,); zeros where it is not known."""
         return rounding_in(self.errors, ending, len(weight_of(self.weights, ending)))
 
-    def private(self, boxes: Integers, known: Sequence[int]) -> Private | None:
+    def private(self, boxes: Integers, known: Sequence[int]) -> PlacedTokens | None:
         """Tokens by adapters of the first attention, with the boxes that are known; None where there are none."""
         names, width = self.names, self.parts.words.shape[1]
         halves = halves_of(self.update, names.attention, width, self.weights, self.errors)
         if halves is None:
             return None
         if (matcher := self.shared(names.matcher)) is None:
-            return nothing(missing("the spatial matcher", "adapters show tokens only where boxes are known"))
+            return without_tokens(missing("the spatial matcher", "adapters show tokens only where boxes are known"))
         matrix, offset = (weight_of(self.weights, ending) for ending in (names.patches, names.patches_offset))
         patches = span_of_patches(self.shared(names.patches), matrix, offset, self.noise)
         beside = span_beside(matcher, self.parts.placed(boxes), self.noise, self.rounded(names.matcher))
