@@ -12,7 +12,7 @@ from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.bag_readers import DOWN, Bag, box_of, reader_of, together
 from pfl_audit.attacks.inversion.calls import Read, read_each
 from pfl_audit.attacks.inversion.canvas import picture_of
-from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings, keep_page
+from pfl_audit.attacks.inversion.context import Case, GradientContext, keep_page, texts_of
 from pfl_audit.attacks.inversion.controls import (
     ALL_BOXES,
     ANY_ORDER,
@@ -102,8 +102,8 @@ def _compare(model: GradientModel, case: Case, bag: Bag, rng: np.random.Generato
 
 def counts_of(model: GradientModel, case: Case, bag: Bag) -> dict[str, NDArray[np.int64]]:
     """By measure how many came back, how many there are and how many were named, int64 (1 + fillings, 3)."""
-    reader, pages = reader_of(model), [tuple(truth.text for truth in case.truths), *fillings(case)]
-    samples = [[reader.split(text, case.seen.template) for text in texts] for texts in pages]
+    reader = reader_of(model)
+    samples = [[reader.split(text, case.seen.template) for text in texts] for texts in texts_of(case)]
     private = [together([own for own, _ in some]) for some in samples]
     form = together([other for some in samples for _, other in some])
     found = {}

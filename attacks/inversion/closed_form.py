@@ -7,19 +7,18 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 import numpy as np
+from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.analytic.recovery import Recovery
 from pfl_audit.attacks.inversion.calls import Read, read_each
 from pfl_audit.attacks.inversion.canvas import picture_of
-from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings
+from pfl_audit.attacks.inversion.context import Case, GradientContext, texts_of
 from pfl_audit.attacks.inversion.controls import (
-    ANY_ORDER,
     BOXES,
     TOKENS,
     Counts,
-    in_any_order,
-    in_place,
+    counts_in_place,
     noise_like,
     private_tokens,
 )
@@ -29,6 +28,7 @@ from pfl_audit.attacks.inversion.scoring import Scored, pack, scored_by, scoring
 from pfl_audit.attacks.inversion.word_text import encoder_of, hindrance, solve
 from pfl_audit.models.calls import Call, Calls
 from pfl_audit.models.gradient_protocol import GradientModel
+from pfl_audit.models.samples import Text
 from pfl_audit.models.word_encoder import WordEncoder
 from pfl_audit.progress import Task
 
@@ -125,27 +125,13 @@ def _compare(
 
 def counts_of(encoder: WordEncoder, case: Case, got: Recovery) -> dict[str, Counts]:
     """Tokens of private fields in place, with their boxes, and in any order: of the own page, and of other fillings."""
-    pages = [tuple(truth.text for truth in case.truths), *fillings(case)]
-    public: set[int] = set()
-    read = []
-    for texts in pages:
-        parts = [(encoder.tokens(text), encoder.boxes(text)) for text in texts]
-        own = [private_tokens(boxes, case.seen.template) for _, boxes in parts]
-        public |= {token for (ids, _), private in zip(parts, own, strict=True) for token in ids[~private].tolist()}
-        read.append([(ids, boxes, private) for (ids, boxes), private in zip(parts, own, strict=True)])
-    present = set(got.present.tolist())
-    rows = []
-    for page in read:
-        ids, boxes, private = page[0]
-        words = {token for tokens, _, mask in page for token in tokens[mask].tolist()}
-        rows.append(
-            (
-                in_place(got.tokens, ids, private),
-                in_place(got.boxes, boxes, private),
-                in_any_order(present, words, public),
-            )
-        )
-    return {name: np.array([row[at] for row in rows]) for at, name in enumerate((TOKENS, BOXES, ANY_ORDER))}
+
+    def read(text: Text) -> tuple[tuple[Tensor, ...], Tensor]:
+        boxes = encoder.boxes(text)
+        return (encoder.tokens(text), boxes), private_tokens(boxes, case.seen.template)
+
+    pages = [[read(text) for text in texts] for texts in texts_of(case)]
+    return counts_in_place(pages, {TOKENS: got.tokens, BOXES: got.boxes}, got.present)
 
 
 def _pieces(encoder: WordEncoder, got: Recovery) -> dict[str, object]:

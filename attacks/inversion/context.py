@@ -134,8 +134,9 @@ class GradientContext(AuditContext, GradientParts):
     """Context of attacks that read documents out of gradients."""
 
 
-def fillings(case: Case) -> Iterator[tuple[Text, ...]]:
-    """Texts of other fillings of the forms of a case, one a sample each."""
+def texts_of(case: Case) -> Iterator[tuple[Text, ...]]:
+    """Texts of the own pages of a case, then of other fillings of their forms, one a sample each."""
+    yield tuple(truth.text for truth in case.truths)
     if case.filling is not None:
         yield from map(case.filling, range(FILLINGS))
 

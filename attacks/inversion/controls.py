@@ -98,6 +98,27 @@ def in_any_order(present: set[int], private: set[int], public: set[int]) -> tupl
     return len(wanted & named), max(len(wanted), len(named))
 
 
+def counts_in_place(
+    pages: Sequence[Sequence[tuple[tuple[Tensor, ...], Tensor]]], found: Mapping[str, Tensor], present: Tensor
+) -> dict[str, Counts]:
+    """Private values in their places, and private tokens in any order: of the own page, and of other fillings.
+
+    Args:
+        pages: Samples of each filling, the own one first: values at positions, tokens first, and which are private.
+        found: Measure to what came back at positions, in the order of the values.
+        present: int64 (n,), tokens that came back anywhere.
+    """
+    public = {token for page in pages for (ids, *_), private in page for token in ids[~private].tolist()}
+    named = set(present.tolist())
+    rows = []
+    for page in pages:
+        values, private = page[0]
+        words = {token for (ids, *_), mask in page for token in ids[mask].tolist()}
+        placed = [in_place(got, truth, private) for got, truth in zip(found.values(), values, strict=True)]
+        rows.append([*placed, in_any_order(named, words, public)])
+    return {name: np.array([row[at] for row in rows]) for at, name in enumerate((*found, ANY_ORDER))}
+
+
 def noise_like(update: Mapping[str, Tensor], rng: np.random.Generator) -> dict[str, Tensor]:
     """Gaussian noise with the size of each tensor: an update that holds nothing.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pfl_audit.attacks.inversion.bag import Bagged
 from pfl_audit.attacks.inversion.bound import NoiseBound
@@ -32,6 +32,7 @@ NAMES = {
     SAMPLES: "tokens with all before them",
 }
 """What is counted, by measure."""
+COLUMNS = [each for what in NAMES.values() for each in (f"{what} found", f"false {what}")]
 
 
 def bag_check(
@@ -44,7 +45,7 @@ def bag_check(
     metrics: list[Metric] = []
     said = []
     for measure, what in NAMES.items():
-        right, wanted, named = (sum(one.found.get(measure, (0, 0, 0))[at] for one in bagged) for at in range(3))
+        right, wanted, named = total([one.found for one in bagged], measure)
         if not wanted:
             continue
         metrics += recalled(measure, right, wanted, named, what)
@@ -60,12 +61,11 @@ def bag_check(
     hide = context.redactor
     rows: list[list[Cell]] = [
         [one.name, one.pages,
-         *(cell for measure in NAMES for cell in _cells(hide.part, one.found.get(measure))),
+         *cells_of(hide.part, one.found),
          "; ".join(map(str, one.limits)) or None]
         for one in bagged
     ]  # fmt: skip
-    measured = [each for what in NAMES.values() for each in (f"{what} found", f"false {what}")]
-    columns = ["document", "pages", *measured, "limits"]
+    columns = ["document", "pages", *COLUMNS, "limits"]
     return spec.ran(
         metrics=[*against(decision, quiet), *metrics],
         tables=[Table(title="By update", columns=columns, rows=rows)],
@@ -101,9 +101,15 @@ def many(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _cells(part: Callable[[int, int], str], found: tuple[int, int, int] | None) -> tuple[str | None, str | None]:
-    """Which share came back, and which share of those named is false."""
-    if found is None or not found[1]:
-        return None, None
-    right, wanted, named = found
-    return part(right, wanted), part(named - right, named) if named else None
+def cells_of(part: Callable[[int, int], str], found: Mapping[str, tuple[int, int, int]]) -> list[str | None]:
+    """By measure which share came back, and which share of those named is false: a cell for each of ``COLUMNS``."""
+    counts = [found.get(measure, (0, 0, 0)) for measure in NAMES]
+    shares = [(part(right, wanted) if wanted else None, part(named - right, named) if named else None)
+              for right, wanted, named in counts]  # fmt: skip
+    return [cell for pair in shares for cell in pair]
+
+
+def total(found: Sequence[Mapping[str, tuple[int, int, int]]], measure: str) -> tuple[int, int, int]:
+    """How many came back, how many there are and how many were named, of all updates."""
+    right, wanted, named = (sum(one.get(measure, (0, 0, 0))[at] for one in found) for at in range(3))
+    return right, wanted, named

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pfl_audit.attacks.inversion.analytic.limits import Limit
 from pfl_audit.attacks.inversion.calls import Read, read_each
-from pfl_audit.attacks.inversion.context import Case, GradientContext, fillings
-from pfl_audit.attacks.inversion.controls import ANY_ORDER, TOKENS, Counts, in_any_order, in_place, noise_like
+from pfl_audit.attacks.inversion.context import Case, GradientContext, texts_of
+from pfl_audit.attacks.inversion.controls import TOKENS, Counts, counts_in_place, noise_like
 from pfl_audit.attacks.inversion.donut_text.recovery import TextRecovery, recover_text
 from pfl_audit.attacks.inversion.fit import decoder_misfit, misfit_limits
 from pfl_audit.errors import NotAuditableError
@@ -115,20 +115,15 @@ def _read(model: GradientModel, case: Case, task: Task, *, rng: np.random.Genera
     return Read(compared, {})
 
 
-def counts_of(decoder: TextDecoder, case: Case, read: TextRecovery) -> dict[str, Counts]:
+def counts_of(decoder: TextDecoder, case: Case, got: TextRecovery) -> dict[str, Counts]:
     """The answer's tokens in place and in any order, against the own page and against other fillings of its form."""
-    pages = [tuple(truth.text for truth in case.truths), *fillings(case)]
-    split = [[answer_of(decoder, text) for text in texts] for texts in pages]
-    public = {token for texts in split for ids, private in texts for token in ids[~private].tolist()}
-    present = set(read.present.tolist())
-    rows = [
-        (
-            in_place(read.ids, *texts[0]),
-            in_any_order(present, {token for ids, private in texts for token in ids[private].tolist()}, public),
-        )
-        for texts in split
-    ]
-    return {name: np.array([row[at] for row in rows]) for at, name in enumerate((TOKENS, ANY_ORDER))}
+
+    def read(text: Text) -> tuple[tuple[Tensor], Tensor]:
+        ids, private = answer_of(decoder, text)
+        return (ids,), private
+
+    pages = [[read(text) for text in texts] for texts in texts_of(case)]
+    return counts_in_place(pages, {TOKENS: got.ids}, got.present)
 
 
 def answer_of(decoder: TextDecoder, text: Text) -> tuple[Tensor, Tensor]:

@@ -27,6 +27,7 @@ from pfl_audit.attacks.inversion.analytic.signals import rows_of
 from pfl_audit.attacks.inversion.analytic.tables import Tables, array_of, read_tables
 from pfl_audit.attacks.inversion.batches.inputs import TextInputs, through_norms
 from pfl_audit.attacks.inversion.context import Observation
+from pfl_audit.attacks.inversion.matrices.recovery import beside_tables
 from pfl_audit.attacks.inversion.template.template import Template
 from pfl_audit.attacks.inversion.update.traits import traits_of
 from pfl_audit.metrics.arrays import Floats, Integers
@@ -192,19 +193,8 @@ def _of_coordinates(inputs: TextInputs, rows: Mapping[str, Integers]) -> Floats:
 
 
 def _joined(got: Recovery, found: PlacedTokens, limits: Sequence[Limit]) -> Recovery:
-    count = len(got.tokens) or len(found.ids)
-    tokens = np.full(count, -1)
-    tokens[: min(count, len(found.ids))] = found.ids[:count]
-    sure = torch.zeros(count, 2, dtype=torch.bool)
-    sure[:, 0] = torch.from_numpy(tokens >= 0)
-    if len(got.tokens):
-        sure[:, 1] = got.sure[:, 1]
-    return replace(
-        got,
-        tokens=torch.from_numpy(tokens),
-        types=got.types if len(got.tokens) else torch.full((count,), -1),
-        boxes=got.boxes if len(got.tokens) else torch.full((count, 4), -1),
-        sure=sure,
-        present=torch.from_numpy(found.present),
-        limits=tuple(limits),
-    )
+    ids = torch.from_numpy(found.ids)
+    none = torch.full((len(ids), 5), -1)
+    sure = torch.stack([ids >= 0, torch.zeros_like(ids, dtype=torch.bool)], dim=1)
+    text = Recovery(ids, none[:, 0], none[:, 1:], sure, torch.from_numpy(found.present))
+    return replace(beside_tables(text, got), limits=tuple(limits))

@@ -17,6 +17,7 @@ import numpy as np
 from pfl_audit.attacks.inversion.batches.inputs import BOX, POSITION, TextInputs, edges_of
 from pfl_audit.attacks.inversion.input_span.basis import Basis
 from pfl_audit.attacks.inversion.input_span.gap import Apart, first_apart
+from pfl_audit.attacks.inversion.matrices.features import Outside
 from pfl_audit.metrics.arrays import Bools, Floats, Integers
 
 MOST: Final = 2e10
@@ -112,12 +113,13 @@ def places_in(
     basis, apart = first_apart(bases, inputs.inputs(known), inputs.inputs(chance)[None], tests)
     if not apart.separated:
         return Placed(known[:0], np.zeros(0, bool), apart, bases[0].rank)
-    sketch = _sketch(basis, inputs, rng)
+    outside = Outside.of(basis, inputs)
+    sketch = outside.map @ rng.standard_normal((outside.size, _SKETCH)) / np.sqrt(_SKETCH)
     left, right = (
-        np.concatenate([inputs.linear(of(some))[0] / basis.scales @ sketch for some in _blocks(rows)])
+        np.concatenate([of(some) @ sketch for some in _blocks(rows)])
         for of, rows in ((inputs.words, heads), (inputs.boxes, boxes))
     )
-    random = inputs.linear(inputs.words(chance) + inputs.boxes(chance[:, BOX]))[0] / basis.scales @ sketch
+    random = (inputs.words(chance) + inputs.boxes(chance[:, BOX])) @ sketch
     near = (_NEAR * float(np.median(np.linalg.norm(random, axis=1)))) ** 2
     found, excess = [known], [basis.excess_of(inputs.inputs(known))]
     step = max(1, _BLOCK // max(len(boxes), 1))
@@ -174,15 +176,6 @@ def places_of_chance(inputs: TextInputs, positions: int, rng: np.random.Generato
 def _blocks(rows: Integers) -> list[Integers]:
     """The same in blocks, one at least: vectors of all of them would not fit into memory."""
     return [rows[at : at + _PART] for at in range(0, max(len(rows), 1), _PART)]
-
-
-def _sketch(basis: Basis, inputs: TextInputs, rng: np.random.Generator) -> Floats:
-    """Random directions outside the span and outside what LayerNorm adds, float64 (width, n)."""
-    _, own = inputs.linear(np.zeros((0, inputs.layout.width)))
-    _, sizes, directions = np.linalg.svd(own / basis.scales @ basis.outside)
-    free = directions[int((sizes > _SAME * max(sizes.max(initial=0.0), 1.0)).sum()) :]
-    drawn = free.T @ rng.standard_normal((len(free), _SKETCH)) / np.sqrt(_SKETCH)
-    return np.asarray(basis.outside @ drawn)
 
 
 def _squares(left: Floats, right: Floats) -> Floats:

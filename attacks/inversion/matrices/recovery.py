@@ -149,7 +149,7 @@ def beside_tables(text: Recovery, tables: Recovery) -> Recovery:
     sure = _long(text.sure, count, 0).bool() | _long(tables.sure, count, 0).bool()
     edges = {
         name: _united([part.coordinates[name] for part in (text, tables) if name in part.coordinates])
-        for name in text.coordinates
+        for name in {**text.coordinates, **tables.coordinates}
     }
     own = tuple(limit for limit in text.limits if "pixels" not in limit.words)
     kept = tuple(limit for limit in tables.limits if own or "pixels" in limit.words)

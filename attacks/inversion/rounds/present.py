@@ -12,7 +12,7 @@ from pfl_audit.attacks.inversion.bound import NoiseBound, together
 from pfl_audit.attacks.inversion.controls import ALL_BOXES, ANY_ORDER, FILLINGS, Counts, pooled, shares
 from pfl_audit.attacks.inversion.decision import Decision, decide
 from pfl_audit.attacks.inversion.present import percent
-from pfl_audit.attacks.inversion.present_bag import NAMES, many
+from pfl_audit.attacks.inversion.present_bag import COLUMNS, NAMES, cells_of, many, total
 from pfl_audit.attacks.inversion.present_decision import REMEDIES, counted, not_shown, recalled, unresolved
 from pfl_audit.attacks.inversion.rounds.opened import RoundContext, Sent
 from pfl_audit.attacks.inversion.rounds.read import ReadMessage
@@ -49,7 +49,7 @@ def _metrics(read: Sequence[ReadMessage], measure: str) -> list[Metric]:
     own, quiet = _pooled([one.counts for one in read], measure), _pooled([one.noise for one in read], measure)
     if own is None or quiet is None:
         return []
-    right, wanted, named = (sum(one.found.get(measure, (0, 0, 0))[at] for one in read) for at in range(3))
+    right, wanted, named = total([one.found for one in read], measure)
     unit, none = NAMES[measure], "none was named"
     return [
         counted(measure, int(own[0, 0]), int(own[0, 1]), unit, chance=float(shares(own)[1:].mean()), missing=none),
@@ -88,14 +88,10 @@ def _by_message(context: RoundContext, read: Sequence[ReadMessage]) -> Table:
     rows: list[list[Cell]] = []
     for one in read:
         clients = ", ".join(map(str, one.sent.clients))
-        row: list[Cell] = [one.sent.round, clients, 0 if one.sent.rows is None else len(one.sent.rows)]
-        for measure in NAMES:
-            right, wanted, named = one.found.get(measure, (0, 0, 0))
-            row += [part(right, wanted) if wanted else None, part(named - right, named) if named else None]
+        row = [one.sent.round, clients, 0 if one.sent.rows is None else len(one.sent.rows), *cells_of(part, one.found)]
         left = f"{one.sent.left_out} tensors are none of the finished model" if one.sent.left_out else None
         rows.append([*row, "; ".join([*map(str, one.limits), *([left] if left else [])]) or None])
-    shown = [each for what in NAMES.values() for each in (f"{what} found", f"false {what}")]
-    return Table(title="By message", columns=["round", "client", "questions", *shown, "limits"], rows=rows)
+    return Table(title="By message", columns=["round", "client", "questions", *COLUMNS, "limits"], rows=rows)
 
 
 def _picture(read: Sequence[ReadMessage], measure: str) -> Curve:
@@ -125,7 +121,7 @@ def _finding(context: RoundContext, decision: Decision | None, read: Sequence[Re
     said = []
     for measure, what in NAMES.items():
         if _has(read, measure):
-            right, wanted, named = (sum(one.found.get(measure, (0, 0, 0))[at] for one in read) for at in range(3))
+            right, wanted, named = total([one.found for one in read], measure)
             said.append(f"{right:,} of {wanted:,} different {what} came back, {named - right:,} false ones beside them")
     text = f"Of {of}: {'; '.join(said) or 'nothing could be counted'}. {_beside(context, decision, read)}"
     level = decision.level if decision is not None else "unresolved"

@@ -65,7 +65,7 @@ def test_steps_of_adamw_give_the_pages_of_their_clients_away(federation: Federat
         assert values[f"{measure}, of noise"]["value"] < 0.2
     assert [row[0] for row in found["tables"][0]["rows"]] == [1, 2]
     assert len(found["tables"][1]["rows"]) == 8
-    assert len(found["curves"]) == 4  # tokens, coordinates, words in place, answers
+    assert len(found["curves"]) == 3  # tokens, coordinates, words in place
     words = {
         word for document in open_corpus(federation[0], "blue").documents for word in document.words if len(word) > 6
     }
