@@ -20,8 +20,6 @@ _FITS: Final = 2.0
 """Excess of any position up to which errors explain a text."""
 _APART: Final = 2.0
 """Times the excess of every position that the nearest other piece must have in any place."""
-_FAR: Final = 10.0
-"""The same where errors do not explain the text."""
 
 
 class Fits:
@@ -51,9 +49,8 @@ class Fits:
         every = np.concatenate([self.parts.at(sequence, place, sequence[[place]]) for place in range(text)])
         for basis in self._bases:
             most = float(basis.excess_of(every).max())
-            apart = (_APART if most <= _FITS else _FAR) * most
-            if all(
-                apart <= float(basis.excess_of(self.parts.at(sequence, place, among)).min())
+            if most <= _FITS and all(
+                _APART * most <= float(basis.excess_of(self.parts.at(sequence, place, among)).min())
                 for place, among in others
                 if len(among)
             ):

@@ -20,7 +20,7 @@ from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.page import EXACT, read_page
 from pfl_audit.attacks.inversion.input_span.recovery import Spanned
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals
-from pfl_audit.attacks.inversion.input_span.sequence import first_layer
+from pfl_audit.attacks.inversion.input_span.sequence import Distances, first_layer
 from pfl_audit.attacks.inversion.input_span.text_search import search
 from pfl_audit.attacks.inversion.input_span.texts import Texts, Word
 from pfl_audit.attacks.inversion.input_span.tokens import Allowed
@@ -144,8 +144,9 @@ def _search(
     rng = np.random.default_rng(_SEED)
     layer, vectors = first_layer(tables.layer(), tables.bias, weights), np.concatenate([inputs.vectors, patches])
     behind = range(len(inputs.known), len(vectors))
+    distances = Distances(layer, bases[0], vectors, _DIRECTIONS, rng)
     residuals = Residuals(layer, bases[0], vectors, behind, _DIRECTIONS, rng)
-    words = search(Texts(Fits(layer, bases, vectors), line, behind), residuals, rng)
+    words = search(Texts(distances, Fits(layer, bases, vectors), line, behind), residuals, rng)
     if words is None:
         return Limit(Cause.MIXED, "order: no sequence of pieces explains the update alone")
     token_of = [token for token, _ in inputs.known]

@@ -110,6 +110,47 @@ def outside_of(layer: FirstLayer, basis: Basis, directions: int | None, rng: np.
     return np.asarray(outside)
 
 
+class Distances:
+    """Squared distances from the span, for sequences of given inputs.
+
+    Args:
+        layer: Weights.
+        basis: Span of what the feed-forward layer was given.
+        inputs: float64 (n, width), all inputs that sequences are made of, before the first norm.
+        directions: Number of random directions outside the span that distances use; all if None.
+    """
+
+    def __init__(
+        self, layer: FirstLayer, basis: Basis, inputs: Floats, directions: int | None, rng: np.random.Generator
+    ) -> None:
+        outside = outside_of(layer, basis, directions, rng)
+        self._parts = layer.parts_of(inputs, outside)
+
+    def of(self, sequences: Integers) -> Floats:
+        """Of every position, float64 (batch, length).
+
+        Args:
+            sequences: int64 (batch, length), numbers of inputs.
+        """
+        parts = self._parts
+        bias, left = parts.bias(sequences.shape[1]), parts.own[sequences]
+        for head in range(len(parts.query)):
+            query, key = parts.query[head, sequences], parts.key[head, sequences]
+            scores = query @ key.transpose(0, 2, 1) + bias[head]
+            scores = np.exp(scores - scores.max(axis=2, keepdims=True))
+            left = left + (scores / scores.sum(axis=2, keepdims=True)) @ parts.moved[head, sequences]
+        return np.asarray(np.square(left).sum(axis=2))
+
+    def at(self, sequence: Integers, place: int, candidates: Integers) -> Floats:
+        """Of one position with other inputs in it, float64 (n,).
+
+        Args:
+            sequence: int64 (length,).
+            candidates: int64 (n,), inputs to put there.
+        """
+        return np.asarray(np.square(self._parts.at(sequence, place, candidates)).sum(axis=1))
+
+
 def first_layer(names: FirstAttention, bias: Callable[[int], Tensor], weights: Mapping[str, Tensor]) -> FirstLayer:
     """Weights of the first encoder layer.
 

@@ -1,10 +1,11 @@
 """Pieces in their order, by a search whose certificate is the span of the first feed-forward layer's inputs.
 
-A wrong piece also changes what every position is given, by its attention, and where attention is nearly uniform by more
-than it changes its own place. So texts are compared by what all positions leave outside the span (``Residuals.costs``):
-pieces are replaced one and two at a time, in all words, moved within a word, added and left out, and left out of one
-word and added to another, which alone keeps the places of all words behind both. What the search ends with otherwise
-proves nothing and is not returned.
+Each piece is first chosen by its own place (``own_places``). A wrong piece also changes what every position is given,
+by its attention, and where attention is nearly uniform by more than it changes its own place. So where no text is
+certain then, texts are compared by what all positions leave outside the span (``Residuals.costs``): pieces are replaced
+one and two at a time, in all words, moved within a word, added and left out, and left out of one word and added to
+another, which alone keeps the places of all words behind both. What the search ends with otherwise proves nothing and
+is not returned.
 
 Search: iterated conditional modes (Besag, On the statistical analysis of dirty pictures, 1986), in blocks of two, over
 lengths as well.
@@ -19,6 +20,7 @@ from typing import Final
 import numpy as np
 
 from pfl_audit.attacks.inversion.input_span.exchanges import exchanged
+from pfl_audit.attacks.inversion.input_span.own_places import OwnPlaces
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals, Text
 from pfl_audit.attacks.inversion.input_span.texts import Texts, Words
 
@@ -47,8 +49,12 @@ def search(texts: Texts, residuals: Residuals, rng: np.random.Generator) -> Word
     """
     if not all(word.first for word in texts.sought):
         return None
-    sought = _Search(texts, residuals, rng)
-    return next((words for scale in _STARTS if (words := sought.from_start(scale)) is not None), None)
+    alone, together = OwnPlaces(texts, rng), _Search(texts, residuals, rng)
+    for scale in _STARTS:
+        words = alone.from_start(scale) or together.from_start(scale)
+        if words is not None:
+            return words
+    return None
 
 
 class _Search:

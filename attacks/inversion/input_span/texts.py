@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from pfl_audit.attacks.inversion.input_span.fits import Fits
+from pfl_audit.attacks.inversion.input_span.sequence import Distances
 
 Words = list[list[int]]
+
+_CERTAIN: Final = 0.01
+"""Squared distance of every position over that of the nearest other piece anywhere, up to which a text is certain."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +55,13 @@ class Texts:
     """Texts whose words are sought, and their certificates.
 
     Attributes:
-        fits: The certificate, of sequences of the same inputs.
+        distances: From the span, of sequences of inputs: the certificate of updates without errors of their own.
+        fits: The certificate of others, of the same inputs.
         line: Inputs in their order: known ones, and words that are sought.
         page: Inputs behind them, of the page's patches.
     """
 
+    distances: Distances
     fits: Fits
     line: Sequence[int | Word]
     page: Sequence[int]
@@ -79,8 +86,14 @@ class Texts:
     def certain(self, words: Words) -> bool:
         """Whether every known position and every piece is in the span, and no other piece is near it."""
         text, places = self.laid(words)
+        sequence = np.array([*text, *self.page])
+        most = float(self.distances.of(sequence[None])[0, : len(text)].max())
         others = []
         for word, own, at in zip(self.sought, words, places, strict=True):
             among = np.union1d(word.first, word.others).astype(np.int64)
             others += [(place, np.setdiff1d(among, [held])) for place, held in zip(at, own, strict=True)]
-        return self.fits.alone(np.array([*text, *self.page]), len(text), others)
+        nearest = min(
+            (float(self.distances.at(sequence, place, among).min()) for place, among in others if len(among)),
+            default=np.inf,
+        )
+        return most <= _CERTAIN * nearest or self.fits.alone(sequence, len(text), others)

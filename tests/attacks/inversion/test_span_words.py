@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from pfl_audit.attacks.inversion.analytic.limits import Cause
 from pfl_audit.attacks.inversion.bag import bag_of, counts_of
@@ -16,12 +15,12 @@ from pfl_audit.attacks.inversion.bag_readers import Bag
 from pfl_audit.attacks.inversion.clients import batch_of, place_template
 from pfl_audit.attacks.inversion.context import Case
 from pfl_audit.attacks.inversion.controls import WORDS
-from pfl_audit.attacks.inversion.input_span.basis import Basis, bases_of
+from pfl_audit.attacks.inversion.input_span.basis import bases_of
 from pfl_audit.attacks.inversion.input_span.exchanges import exchanged
 from pfl_audit.attacks.inversion.input_span.fits import Fits
 from pfl_audit.attacks.inversion.input_span.inputs import InputParts
 from pfl_audit.attacks.inversion.input_span.residuals import Residuals
-from pfl_audit.attacks.inversion.input_span.sequence import first_layer
+from pfl_audit.attacks.inversion.input_span.sequence import Distances, first_layer
 from pfl_audit.attacks.inversion.input_span.text_search import _Search, search
 from pfl_audit.attacks.inversion.input_span.texts import Texts, Word
 from pfl_audit.attacks.inversion.template.synthetic import open_templates
@@ -51,18 +50,13 @@ def case(room: Room) -> Case:
 class Page:
     """Inputs of a page in their order, and as many with the text reversed behind them."""
 
+    distances: Distances
     fits: Fits
-    basis: Basis
     residuals: Residuals
     count: int
 
-    def distances(self, sequence: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Squared distance of each position of a text from the span, with the page behind it."""
-        every = [self.fits.parts.at(sequence, place, sequence[[place]]) for place in range(self.count)]
-        return np.square(self.basis.beside(np.concatenate(every))).sum(axis=1)
-
     def search(self, line: list[int | Word]) -> list[list[int]] | None:
-        texts = Texts(self.fits, line, self.residuals.page)
+        texts = Texts(self.distances, self.fits, line, self.residuals.page)
         return search(texts, self.residuals, np.random.default_rng(0))
 
 
@@ -81,14 +75,14 @@ def page(room: Room, case: Case) -> Page:
     )
     behind = range(len(words), len(words) + len(patches))
     residuals = Residuals(layer, basis, inputs, behind, basis.outside.shape[1], rng(0))
-    return Page(Fits(layer, [basis], inputs), basis, residuals, len(words))
+    return Page(Distances(layer, basis, inputs, None, rng(0)), Fits(layer, [basis], inputs), residuals, len(words))
 
 
 def test_distances_are_those_of_what_the_network_gives_the_layer(room: Room, case: Case, page: Page) -> None:
     """Of the page, and of one with two pieces exchanged, which is outside at these and nearly nowhere else."""
     assert isinstance(room.model, Vt5Gradients)
     basis = bases_of(case.seen.gradient[FEED].double().numpy(), 3 * 2.0**-24)[0]
-    count = page.count
+    found, count = page.distances, page.count
     patches = room.model.network.config.visual_tokens
     order = np.arange(count + patches)
     other = order.copy()
@@ -97,13 +91,22 @@ def test_distances_are_those_of_what_the_network_gives_the_layer(room: Room, cas
     for name in ("ids", "boxes"):
         text[name][[40, 41]] = text[name][[41, 40]]
     exchanged = replace(case.truths[0], text=text)
-    both = np.stack([page.distances(order), page.distances(other)])
+    both = found.of(np.stack([order, other]))
     for row, truth in zip(both, (case.truths[0], exchanged), strict=True):
         inputs, length = feed_inputs_of(room.model, truth)
         expected = np.square(basis.beside(inputs * length[:, None])).sum(axis=1)
-        np.testing.assert_allclose(row, expected[:count], rtol=1e-3, atol=1e-4)
-    assert both[0].max() < 1e-6
-    assert both[1, [40, 41]].min() > 1e4 * both[0].max()
+        np.testing.assert_allclose(row, expected, rtol=1e-3, atol=1e-4)
+    assert both[0, :count].max() < 1e-6
+    assert both[1, [40, 41]].min() > 1e4 * both[0, :count].max()
+
+
+def test_another_input_in_one_place_is_as_far_as_its_sequence_says(page: Page) -> None:
+    found, count = page.distances, page.count
+    order = np.arange(count + 65)
+    others = np.array([3, 50, count + 65 + 7])
+    sequences = np.repeat(order[None], len(others), axis=0)
+    sequences[:, 33] = others
+    np.testing.assert_allclose(found.at(order, 33, others), found.of(sequences)[:, 33], rtol=1e-6, atol=1e-9)
 
 
 def test_residuals_are_as_long_as_distances(page: Page) -> None:
@@ -113,7 +116,8 @@ def test_residuals_are_as_long_as_distances(page: Page) -> None:
     for text in (order, exchanged):
         found = page.residuals.of(text[: page.count].tolist()).residuals
         lengths = np.square(found).sum(axis=1)
-        np.testing.assert_allclose(lengths[: page.count], page.distances(text), rtol=1e-3, atol=1e-4)
+        expected = page.distances.of(text[None])[0]
+        np.testing.assert_allclose(lengths[: page.count], expected[: page.count], rtol=1e-3, atol=1e-4)
         assert len(lengths) == page.count + 64
 
 
@@ -129,7 +133,7 @@ def test_every_right_piece_that_is_added_costs_less(page: Page, lost: list[int])
 def test_a_piece_too_many_in_one_word_and_too_few_in_another_are_exchanged(page: Page) -> None:
     among = tuple(range(page.count))
     line = [*range(30), Word(among, among, 3), *range(33, 60), Word(among, among, 6), *range(66, page.count)]
-    texts = Texts(page.fits, line, page.residuals.page)
+    texts = Texts(page.distances, page.fits, line, page.residuals.page)
     found = _Search(texts, page.residuals, np.random.default_rng(0))
     wrong = [[30, 31, 32, 20], [60, 61, 62, 63, 64]]
     cost = page.residuals.of(texts.laid(wrong)[0]).cost
@@ -244,7 +248,7 @@ def test_a_layer_of_noise_names_no_words(room: Room, case: Case, seed: int) -> N
 def test_a_box_in_which_no_piece_can_stand_leaves_the_order_unknown() -> None:
     """The pairs of an update may rule out every piece of a box; a start would draw from none."""
     line = [0, Word((1, 2), (), 1), Word((), (), 2)]
-    texts = Texts(None, line, range(3, 4))  # type: ignore[arg-type]
+    texts = Texts(None, None, line, range(3, 4))  # type: ignore[arg-type]
     assert search(texts, None, np.random.default_rng(0)) is None  # type: ignore[arg-type]
 
 
