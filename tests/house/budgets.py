@@ -10,29 +10,29 @@ ROOMS: Final = {
     "attacks/canaries": (103, 3),
     "attacks/docmia": (292, 6),
     "attacks/guesses": (284, 5),
-    "attacks/inversion": (8503, 123),
+    "attacks/inversion": (7927, 118),
     "attacks/membership": (1398, 17),
-    "attacks/memorization": (1726, 20),
+    "attacks/memorization": (1730, 20),
     "attacks/questions": (939, 12),
     "attacks/reconstruction": (2062, 27),
     "fixtures": (454, 6),
-    "pfl_audit": (1001, 18),
-    "pfl_audit/cli": (3240, 34),
-    "pfl_audit/core": (3587, 51),
-    "pfl_audit/documents": (4767, 70),
+    "pfl_audit": (1043, 18),
+    "pfl_audit/cli": (3249, 34),
+    "pfl_audit/core": (3654, 51),
+    "pfl_audit/documents": (4796, 70),
     "pfl_audit/fitness": (884, 12),
-    "pfl_audit/importing": (898, 11),
+    "pfl_audit/importing": (920, 11),
     "pfl_audit/metrics": (560, 14),
-    "pfl_audit/models": (7992, 149),
-    "pfl_audit/privacy": (1718, 25),
-    "pfl_audit/training": (5122, 80),
-    "reports": (1346, 21),
+    "pfl_audit/models": (7978, 149),
+    "pfl_audit/privacy": (1749, 25),
+    "pfl_audit/training": (5126, 80),
+    "reports": (1352, 21),
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
 
-WHOLE: Final = 46_875
+WHOLE: Final = 46_499
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 36_365
+STATEMENTS: Final = 36_026
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()
