@@ -137,14 +137,15 @@ _GLOSSARIES: Final = {"forms": FORMS_GLOSSARY, "gradients": GRADIENTS_GLOSSARY}
 
 _ROUNDED: Final = (
     "Numbers after about, at most or at least are rounded to the half-width of their interval, counts are ranges, and "
-    "each is about {0} companies or more, or units of another kind. A number that is not published, or its difference "
+    "each is about {0} {1} or more. A number that is not published, or its difference "
     "to another one, is about fewer than {0}. Levels and gates are decided on exact numbers."
 )
 
 
 def glossary(datasets: Sequence[Data], smallest: int | None = None) -> dict[str, str]:
     """The terms that a report needs, by the subjects of its data sets, and of a masked one also how it is rounded."""
-    terms = {"Rounded": [_ROUNDED.format(smallest)]} if smallest else {}
+    units = " or ".join(dict.fromkeys(NOUNS.get(data.unit, data.unit) for data in datasets))
+    terms = {"Rounded": [_ROUNDED.format(smallest, units)]} if smallest else {}
     for data in datasets:
         own = _questions(data.unit) if data.subject == "questions" else _GLOSSARIES.get(data.subject, {})
         for term, text in (own | data.terms).items():

@@ -19,6 +19,7 @@ def measured(results: Results) -> list[tuple[object, ...]]:
     return [(check.id, check.status, check.metrics, check.curves, check.finding) for check in results.checks]
 
 
+@pytest.mark.slow
 def test_the_command_line_and_the_function_find_the_same(
     corpus_folder: Path, red: Corpus, make_checkpoint: Callable[[int], Path], tmp_path: Path
 ) -> None:

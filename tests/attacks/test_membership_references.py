@@ -252,6 +252,7 @@ def test_a_ratio_to_the_control_is_no_number_of_the_control(page: Callable[..., 
     assert areas["target"] > 0.85  # type: ignore[operator]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lira", "rmia"])
 def test_the_control_is_a_reference_beside_a_single_one(
     page: Callable[..., Document], tmp_path: Path, name: str

@@ -76,6 +76,7 @@ def test_companies_that_joined_are_found_by_the_difference_to_the_earlier_versio
     assert "its ANLS is 50 %, the model's 50 %" in found.text
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("before", [0.0, 2.0])
 def test_companies_of_both_versions_or_of_none_are_no_evidence(
     page: Callable[..., Document], tmp_path: Path, before: float

@@ -273,6 +273,7 @@ def test_what_stands_on_the_page_is_no_disclosure(page: Callable[..., Document])
     assert table.rows == [["91-0837469", 1, "Owner", 1]]
 
 
+@pytest.mark.slow
 def test_values_on_training_pages_are_counted_in_blue(folder: Path, tmp_path: Path) -> None:
     checks = run(folder, tmp_path, lambda query, blue: "a guess", checks={NAME})
     table = checks[NAME].tables[-1]

@@ -161,6 +161,7 @@ def records(store: Path) -> int:
         return 0
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on_and_ends_with_the_same_results(
     commands: CommandServer, few: Callable[..., Path], tmp_path: Path
 ) -> None:

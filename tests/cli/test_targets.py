@@ -68,6 +68,7 @@ def test_no_module_of_the_working_folder_is_imported(tmp_path: Path, monkeypatch
     assert "membership.azk" in ended.told
 
 
+@pytest.mark.slow
 def test_targets_are_audited_and_compared(
     several: str, commands: CommandServer, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

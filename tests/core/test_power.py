@@ -12,7 +12,7 @@ from pfl_audit.documents.document import Document, Membership, Query
 from tests.oracles import power as oracle
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("accuracy", "members", "others", "control"),
     [

@@ -246,6 +246,7 @@ def test_pages_that_were_trained_on_prove_nothing(plan: AuditPlan, corpus_folder
         run_audit(changed(plan, red=tmp_path / "mixed"), Silent())
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_read_is_listed_under_a_pseudonym(plan: AuditPlan, tmp_path: Path) -> None:
     import shutil
 

@@ -122,14 +122,15 @@ def test_the_longest_page_is_read(tmp_path: Path) -> None:
 
 
 def test_pictures_of_all_threads_are_decoded_by_one_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noise().save(tmp_path / "x.png")
+    drawn = noise()
+    drawn.save(tmp_path / "x.png")
     started: list[object] = []
     start = images._CHILD._start
     monkeypatch.setattr(images._CHILD, "_start", lambda: (started.append(1), start()))
     images._CHILD.close()
     with ThreadPoolExecutor(8) as pool:
         pages = list(pool.map(lambda _: PageImage(tmp_path / "x.png").open(), range(20)))
-    assert all(list(page.getdata()) == list(noise().getdata()) for page in pages)
+    assert all(page.mode == drawn.mode and page.tobytes() == drawn.tobytes() for page in pages)
     assert len(started) == 1
 
 

@@ -36,6 +36,7 @@ def look(reader: PageReader, query: Query) -> list[ResidualKind]:
     return [clue.kind for clue in residual_identifiers_in_image(response.answer, NAME)]
 
 
+@pytest.mark.slow
 def test_what_the_blur_left_is_read(query: Query) -> None:
     reader = PageReader()
     assert query.document.image is not None

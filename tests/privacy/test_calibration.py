@@ -54,7 +54,7 @@ def test_results_lie_on_the_ladder(target: float) -> None:
     assert target - 0.01 <= privacy_spent(run, noise, 1e-5).epsilon <= target
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [1e-4, 0.1, 60.0])
 def test_targets_where_prv_is_loose_or_fails_are_met_within_a_thousandth(target: float) -> None:
     run = Sampling(1.0, 0.2, 20)
@@ -68,6 +68,7 @@ def test_groups_of_a_fixed_size_are_calibrated_by_renyi_too() -> None:
     assert 7.99 <= privacy_spent(run, noise, 1e-150, kind="fixed-size").renyi <= 8.0
 
 
+@pytest.mark.slow
 def test_groups_of_a_fixed_size_need_more_noise() -> None:
     run = Sampling(0.2, 0.125, 5)
     noise = calibrate_noise(8.0, 1e-5, run, kind="fixed-size")

@@ -51,7 +51,7 @@ def changed(before: Path, after: Path) -> set[str]:
     return {name for name in new if not torch.equal(old[name], new[name])}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_central_training_moves_what_is_not_frozen(
     kind: str, make: Callable[[str], Path], corpus_folder: Path, tmp_path: Path

@@ -66,7 +66,7 @@ def first_phase_alone(rounds: Callable[..., Any], federation: Federation, *given
     return rounds(federation, *given)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "privacy", "lora"), [("fl", None, 0), ("fl-dp", FEW, 0), ("fl-dp", FEW, 2)])
 def test_a_run_that_is_cut_in_both_phases_ends_with_the_same_weights(
     mode: str, privacy: PrivacySettings | None, lora: int, federate: Federate, monkeypatch: pytest.MonkeyPatch

@@ -98,6 +98,7 @@ def test_places_in_a_batch_follow_seed_and_step(queries: list[Query], model: Tra
     assert len({frozenset(chosen) for chosen in places(0)}) > 1
 
 
+@pytest.mark.slow
 def test_the_share_is_kept_in_every_step(queries: list[Query], model: TrainableVt5) -> None:
     fit = [query for query in queries if without_answers(query) is not None]
     settings = replace(SHORT, steps=400, batch_size=5, refuse=0.3)
@@ -256,6 +257,7 @@ def arguments(corpus: Path, start: Path, out: Path, *more: str) -> list[str]:
     return ["train", "--data", str(corpus), "--from", str(start), "--out", str(out), "--steps", "2", "-q", *more]
 
 
+@pytest.mark.slow
 def test_the_record_says_how_many(make_checkpoint: Make, corpus_folder: Path, tmp_path: Path) -> None:
     given = arguments(corpus_folder, make_checkpoint(0), tmp_path / "some", "--batch-size", "4", "--refuse", "0.5")
     assert run(given) == 0

@@ -97,6 +97,7 @@ def test_the_words_of_a_batch_are_a_leak_without_their_order(rooms: dict[str, Ro
     assert counts[TOKENS][0, 0] < counts[TOKENS][0, 1]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", range(len(OTHERS)), ids=list(OTHERS))
 @pytest.mark.parametrize("kind", KINDS)
 def test_evidence_of_something_else_is_no_leak(rooms: dict[str, Room], kind: str, number: int) -> None:

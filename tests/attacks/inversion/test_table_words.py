@@ -62,7 +62,7 @@ def test_noise_has_no_span() -> None:
     assert rows_beside_output(np.ones((50, 8)), SINGLE, sigma=9.0).rows.tolist() == []
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float16])
 def test_all_words_of_a_batch_come_back(room: Room, kind: torch.dtype, batch: int) -> None:
@@ -210,6 +210,7 @@ def test_the_loss_of_a_batch_is_the_mean_over_its_samples(room: Room) -> None:
         assert float((part - mean).norm()) <= 1e-4 * float(mean.norm()) + 1e-9, name
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", range(len(OTHERS)), ids=list(OTHERS))
 def test_evidence_of_something_else_is_no_leak(room: Room, number: int) -> None:
     """``tests.bench.rates`` counts how often it is one."""

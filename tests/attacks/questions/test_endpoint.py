@@ -156,6 +156,7 @@ def test_the_key_is_in_the_header_and_nowhere_else(
     assert not [path for path in files if SECRET.encode() in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_a_failure_ends_the_audit_and_the_same_command_goes_on(server: Server, mia: Mia, tmp_path: Path) -> None:
     with serving(lambda number, body: plain(body) if number <= 30 else Said(b"", 403)) as broken:
         with pytest.raises(EndpointError):

@@ -35,6 +35,7 @@ def significant(units: bool) -> float:
     return float(np.mean(called))
 
 
+@pytest.mark.slow
 def test_units_are_what_keeps_the_error_rate() -> None:
     """Where companies are dealt whole, forms are not independent."""
     with exact():

@@ -68,7 +68,7 @@ def own_loss(model: AutoModel, inputs: dict[str, Any], target: list[int]) -> flo
         return float(model.network(**inputs, labels=labels).loss)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_answers_and_losses_are_those_of_transformers(name: str, opened: Opened, queries: list[Query]) -> None:
     model = opened(name)
@@ -94,7 +94,7 @@ def test_answers_and_losses_are_those_of_transformers(name: str, opened: Opened,
         assert response.loss == pytest.approx(own_loss(model, inputs, target), abs=1e-4)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_response_does_not_depend_on_the_batch(name: str, opened: Opened, queries: list[Query]) -> None:
     model = opened(name)

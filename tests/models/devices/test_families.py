@@ -73,7 +73,7 @@ def test_a_device_without_float64_is_enough(name: str, opens: Opens, monkeypatch
             ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", GPUS)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_tensor_is_left_on_another_device(name: str, kind: str, opens: Opens) -> None:
@@ -126,7 +126,7 @@ def test_a_question_that_does_not_fit_alone_is_one_line(name: str, opens: Opens)
             model.respond(queries)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "device",
     ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))],

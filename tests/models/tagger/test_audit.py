@@ -27,7 +27,7 @@ def edited(folder: Path, to: Path, **settings: Any) -> Path:
     return to
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_membership_and_memorization(name: str, tagger: Make, here: None, corpus_folder: Path, tmp_path: Path) -> None:
     common = ["--model", str(tagger(name)), "--red", str(corpus_folder), "--store", str(tmp_path / "s.sqlite"), "-q"]

@@ -64,6 +64,7 @@ def test_a_public_record_does_not_depend_on_who_was_in_earlier_runs(federate: Fe
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_an_aborted_run_stays_counted_and_a_resumed_one_counts_once(federate: Federate, ledger: Ledger) -> None:
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):

@@ -160,6 +160,7 @@ def test_an_audit_with_very_few_guesses_says_what_they_cannot_show() -> None:
     assert "Four of five such audits would have found an epsilon of 0." in text
 
 
+@pytest.mark.slow
 def test_an_audit_says_that_coins_were_changed(
     memorized: tuple[Path, Manifest], corpus_folder: Path, tmp_path: Path
 ) -> None:
@@ -219,6 +220,7 @@ def test_a_private_run_has_its_canaries_and_every_record(federate: Federate) -> 
     assert read_coins(out, Expected())[0].status == "unknown"  # the record has a commitment
 
 
+@pytest.mark.slow
 def test_what_the_ledger_holds_is_compared_with_the_record(federate: Federate) -> None:
     """Public and private record changed alike, to three times the noise: the ledger has what was reserved."""
     record = federate("out", "fl-dp", replace(PRIVATE, noise_seed=None, noise_multiplier=None, epsilon=8.0), QUICK)

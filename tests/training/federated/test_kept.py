@@ -43,6 +43,7 @@ def test_kept_messages_add_up_to_the_model(federate: Federate) -> None:
     assert all(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in folder.rglob("*"))
 
 
+@pytest.mark.slow
 def test_a_message_names_the_questions_that_it_was_trained_on(federate: Federate) -> None:
     federate("out", "fl", settings=replace(SGD, local_steps=None), keep_updates=True)
     federate("some", "fl", settings=replace(SGD, local_steps=1), keep_updates=True)

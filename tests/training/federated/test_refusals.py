@@ -59,6 +59,7 @@ def test_a_private_run_needs_a_start_that_has_not_seen_the_documents(federate: F
         federate("out", "fl-dp", PRIVATE, start=federate.folder / "seen")
 
 
+@pytest.mark.slow
 def test_other_settings_or_data_do_not_continue_a_run(federate: Federate) -> None:
     federate("out-2", "fl-dp", PRIVATE)
     with pytest.raises(UsageError, match="another run"):
@@ -110,6 +111,7 @@ def test_command_survives_sigkill_and_states_its_claim(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_published_accounting_is_labelled(
     corpus_folder: Path, make_checkpoint: Make, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,6 +36,7 @@ from tests.training.killed import obeyed
 MODES = [("fl", None), ("fl-dp", PRIVATE), ("central-dp", PRIVATE)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mode", "privacy"), MODES)
 def test_every_mode_trains_all_but_the_dit(
     federate: Federate, mode: str, privacy: PrivacySettings | None, monkeypatch: pytest.MonkeyPatch
@@ -190,6 +191,7 @@ class Signals(tuple[Any, ...]):
         return super().__iter__()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mode", "privacy"), [("fl", None), ("fl-dp", PRIVATE)])
 def test_a_second_interrupt_keeps_no_half_added_update(
     federate: Federate, mode: str, privacy: PrivacySettings | None, monkeypatch: pytest.MonkeyPatch
@@ -298,6 +300,7 @@ class Lines(Silent):
         self.told.append(text)
 
 
+@pytest.mark.slow
 def test_a_private_run_does_not_say_how_many_were_drawn(federate: Federate) -> None:
     lines = Lines()
     federate("out", "fl-dp", PRIVATE, progress=lines)

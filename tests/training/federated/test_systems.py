@@ -190,6 +190,7 @@ def test_a_private_run_may_use_an_adaptive_server(federate: Federate) -> None:
     assert record["privacy"]["epsilon"] > 0
 
 
+@pytest.mark.slow
 def test_rounded_messages_have_all_of_the_noise_each(federate: Federate) -> None:
     """A sum of rounded messages is none of the noisy sum: with shares of the noise it is refused."""
     packed = replace(QUICK, codec="nf4")

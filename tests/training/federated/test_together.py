@@ -52,7 +52,7 @@ def trainer_of(
     return LocalTrainer(model, trainable, examples, settings), weights, jobs
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("parts", ["all", "adapters", "up"])
 @pytest.mark.parametrize(
     "settings",

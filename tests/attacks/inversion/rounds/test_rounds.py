@@ -53,6 +53,7 @@ def copied(federation: Federation, tmp_path: Path) -> Federation:
     return federation[0], copy_of(federation[1], tmp_path)
 
 
+@pytest.mark.slow
 def test_steps_of_adamw_give_the_pages_of_their_clients_away(federation: Federation, tmp_path: Path) -> None:
     code, results = audit(federation, tmp_path / "run")
     assert code == 1
@@ -227,6 +228,7 @@ def test_a_sum_of_clients_is_read_as_one_message(copied: Federation, tmp_path: P
     assert found["tables"][1]["rows"][0][1] == "0, 1, 2, 3"
 
 
+@pytest.mark.slow
 def test_what_was_read_is_not_read_again(
     federation: Federation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -175,6 +175,7 @@ def test_a_client_takes_no_more_canaries_than_its_node_allows(parties: Parties, 
     assert record["canaries"]["commitment"] == commitment  # clients that had joined keep their parts of these coins
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("cap", ["4", -1, True, 4.0])
 def test_a_cap_that_is_no_number_is_refused(parties: Parties, cap: object) -> None:
     parties.nodes[1]["audit-canaries-cap"] = cap
@@ -227,7 +228,7 @@ LIST = "the numbers of its canaries are no list of integers"
 SALT = "the salt of the canaries is not 64 hexadecimal digits"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
