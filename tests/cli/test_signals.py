@@ -1,5 +1,6 @@
 """SIGTERM and SIGHUP end a command as Ctrl-C does; a second signal changes nothing."""
 
+import contextlib
 import json
 import os
 import pty
@@ -123,5 +124,9 @@ def test_a_training_and_its_crew_end_together(corpus_folder: Path, make_checkpoi
         said = process.stderr.read()
     assert process.returncode == 130, said
     assert said.splitlines()[-1].startswith("pfl-audit: interrupted; ")
+    deadline = time.monotonic() + 10  # locked children end as their channel closes, and the first process reaps them
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline and os.killpg(process.pid, 0) is None:
+            time.sleep(0.1)
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
