@@ -50,6 +50,8 @@ _ALARMS: Final = (0.01, 0.03, 0.1)
 """Rates of false alarms that an attack sets, and no company moves."""
 _HALF: Final = 0.5
 _ZERO: Final = 1e-6
+_TRIED: Final = 2_000
+"""Most combinations of totals that are tried, in about a tenth of a second; a number of more is not published."""
 _PARTS: Final = re.compile(r",? (?:non-)?members\b| gap\b")
 """Words that are the difference in the names of three numbers of which any two give the third."""
 _COUNTED: Final = frozenset({"questions", "secrets", "pages"})
@@ -127,7 +129,7 @@ def concerns_few(sets: Sequence[Items], smallest: int) -> bool:
 
     Items that lie in the same sets are one atom: a total is a sum over atoms. Combinations that are about atoms of few
     units alone are a space of vectors over these atoms. Each of its vectors is about all atoms of an elementary one,
-    which is 0 at as many independent atoms as it can be.
+    which is 0 at as many independent atoms as it can be. Where these are too many to be tried, the answer is True.
     """
     if sets[-1] in sets[:-1]:
         return False
@@ -140,9 +142,10 @@ def concerns_few(sets: Sequence[Items], smallest: int) -> bool:
     # Rounded, because what is 0 but for the rest of a product would count.
     both = ((part * few @ null_space(part * ~few)).round(9) for part in (matrix, others))
     space, known = (orth(part).round(9) for part in both)
-    if not space.shape[1]:
-        return False
-    for zeros in combinations(np.flatnonzero(few), space.shape[1] - 1):
+    rank = space.shape[1]
+    if not rank or math.comb(int(few.sum()), rank - 1) > _TRIED:
+        return rank > 0
+    for zeros in combinations(np.flatnonzero(few), rank - 1):
         weights = null_space(space * np.isin(np.arange(len(space)), zeros)[:, None])
         vector = space @ weights[:, 0]
         about = set().union(*(units[at] for at in np.flatnonzero(abs(vector) > _ZERO)))

@@ -28,9 +28,6 @@ MIN_NOISE, MAX_NOISE = 1e-6, 1e9
 """Range of noise multipliers without overflow or underflow."""
 MIN_DELTA: Final = 1e-300
 """Smallest delta that is accounted: shares of it are still numbers."""
-RELATIVE_TOLERANCE: Final = 0.005
-ABSOLUTE_TOLERANCE: Final = 1e-4
-"""The bound exceeds the exact epsilon by at most the larger of the two tolerances, for sampling rates from 1e-3."""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import brentq
 
-from pfl_audit.privacy.accounting import ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE
 from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.privacy.sampling import Sampling
 from tests.privacy.test_pld import exact_delta
+from tests.privacy.tolerances import ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE
 
 _SETTINGS = 40
 

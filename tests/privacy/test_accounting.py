@@ -7,8 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pfl_audit.errors import UsageError
-from pfl_audit.privacy.accounting import RELATIVE_TOLERANCE, privacy_spent, prv_comparison
+from pfl_audit.privacy.accounting import privacy_spent, prv_comparison
 from pfl_audit.privacy.sampling import Sampling
+from tests.privacy.tolerances import RELATIVE_TOLERANCE
 
 PUBLISHED = 0.771484375
 """Noise multiplier of fl-dp at epsilon 8 (privacy-aware-docvqa, table 12)."""

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from pfl_audit.privacy.accounting import ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE
 from pfl_audit.privacy.pld import SampledGaussian
 from pfl_audit.privacy.sampling import Sampling
 from tests.oracles import loss_convolution, participation
+from tests.privacy.tolerances import ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE
 
 PUBLISHED = 0.771484375
 
