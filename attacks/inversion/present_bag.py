@@ -110,6 +110,6 @@ def cells_of(part: Callable[[int, int], str], found: Mapping[str, tuple[int, int
 
 
 def total(found: Sequence[Mapping[str, tuple[int, int, int]]], measure: str) -> tuple[int, int, int]:
-    """How many came back, how many there are and how many were named, of all updates."""
+    """Numbers of items that came back, that exist and that were named, over all updates."""
     right, wanted, named = (sum(one.get(measure, (0, 0, 0))[at] for one in found) for at in range(3))
     return right, wanted, named

@@ -22,7 +22,7 @@ _CONTRAST: Final = 16.0
 _NOISE: Final = 10.5
 """Times the median difference of two neighbours, likewise: ten standard deviations of the noise of a scanner."""
 _EVERY: Final = 8
-"""Rows of a picture, of which one tells its noise."""
+"""Step of the rows of a picture from which its noise is estimated."""
 _DARK: Final = 128
 _LEAST_INKED: Final = 0.5
 """Share of boxes that must hold ink: an engine makes up a word now and then."""
@@ -121,7 +121,7 @@ def unit_of(boxes: Floats, image: PageImage) -> Unit | None:
 
     Args:
         boxes: float (words, 4), some above 1.
-        image: Of a page that cannot be read, or is blank, the unit is not known, and taken for thousandths.
+        image: The page; the unit is UNKNOWN if it cannot be read, or is blank.
     """
     try:
         shares = {unit: boxes / unit.size(image) for unit in (Unit.THOUSANDTHS, Unit.PIXELS)}

@@ -44,7 +44,7 @@ def unit_words(unit: str) -> UnitWords:
 
 
 def several_units(unit: PrivacyUnit, epsilon: float, delta: float) -> str:
-    """Sentence on a guarantee for one unit where somebody has several; empty for the coarsest unit.
+    """Return the sentence on several units of one person or company; empty for the coarsest unit.
 
     By group privacy k units have k epsilon at delta times the sum of e^(i epsilon) for i below k (Vadhan 2017, "The
     Complexity of Differential Privacy", lemma 2.2, without its last step), which says nothing from 1/2 on.

@@ -83,7 +83,7 @@ def read_tokens(
 
 
 def _output_states(word: Tensor, noise: Noise) -> Floats:
-    """What the output layer's part of the rows lies in: an orthonormal basis, float64 (dimensions, width).
+    """Orthonormal basis of the space of the output layer's part of the rows, float64 (dimensions, width).
 
     A quiet row that has a direction to itself holds a weak signal and is left out.
     """

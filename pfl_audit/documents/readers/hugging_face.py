@@ -99,7 +99,7 @@ class _Table:
     pages: dict[str, Document] = field(repr=False)
     """Digest of a picture to its page: a question a row, several rows about a page."""
     unit: Unit | None = None
-    """Unit of the boxes, by the first page that tells it."""
+    """Unit of the boxes, by the first page from which it is known."""
 
     def page(self, row: Mapping[str, Any] | str, number: int) -> tuple[Document, list[Asked], Membership]:
         if isinstance(row, str):
